@@ -12,6 +12,7 @@ use crate::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider};
 use crate::model::approval_text::{ApprovalText, destination_name};
 use crate::model::card::PromptSubject;
 use crate::model::entity::EnvValue;
+use crate::model::host_grant::HostRequest;
 use crate::model::id::{AgentId, ApprovalId, ChatId, SessionId};
 use crate::model::time::Timestamp;
 use crate::model::tool::{ToolOutcome, ToolRequest, ToolValue};
@@ -158,9 +159,7 @@ pub(super) fn approvals(paths: &Paths, command: &ApprovalsCommand, json: bool) -
                 (None, None) if args.session => "session".to_owned(),
                 (None, None) => "approve".to_owned(),
             };
-            if !json {
-                print_open(paths, args.approval)?;
-            }
+            let value = seen(paths, args.approval, value, json)?;
             decide::decide(paths, PromptSubject::Approval(args.approval), &value, json)
         }
         ApprovalsCommand::Reject { which, reason } => many::reject(paths, which, reason.as_deref(), json),
@@ -173,13 +172,24 @@ fn agent(paths: &Paths, folder: &str) -> Result<AgentId, Failure> {
     found.map(|agent| agent.id).ok_or_else(|| entity::no_agent(&known, folder))
 }
 
-/// Shows the approval before it is decided, if it is still open.
-fn print_open(paths: &Paths, id: ApprovalId) -> Done {
-    let text = Reader::open(paths.data())?.read(|db, txn| match db.approvals.get(txn, &id)? {
-        Some(approval) if approval.state.is_open() => text(db, txn, &approval.about).map(Some),
-        _ => Ok(None),
+/// Shows the approval before it is decided, if it is still open. Returns the value of the choice about exactly what was
+/// shown: a question about hosts may grow meanwhile.
+fn seen(paths: &Paths, id: ApprovalId, value: String, json: bool) -> Result<String, Failure> {
+    let found = Reader::open(paths.data())?.read(|db, txn| {
+        let Some(approval) = db.approvals.get(txn, &id)?.filter(|approval| approval.state.is_open()) else {
+            return Ok(None);
+        };
+        text(db, txn, &approval.about).map(|text| Some((text, approval.options)))
     })?;
-    text.map_or(Ok(()), |text| text.lines.iter().try_for_each(|line| print::line(line)))
+    let Some((text, options)) = found else { return Ok(value) };
+    if !json {
+        text.lines.iter().try_for_each(|line| print::line(line))?;
+    }
+    let counted = |of: &str| {
+        let count = of.strip_prefix(value.as_str()).and_then(|rest| rest.strip_prefix(':'));
+        count.is_some_and(|count| count.parse::<usize>().is_ok())
+    };
+    Ok(options.into_iter().map(|option| option.value).find(|of| counted(of)).unwrap_or(value))
 }
 
 /// An approval that is open, for the view of everything.
@@ -275,6 +285,7 @@ fn concerned(db: &Tables, txn: &Read<'_>, about: &ApprovalSubject) -> Result<Con
         | ApprovalSubject::McpServer { session, .. }
         | ApprovalSubject::CreateAgent { session, .. } => (None, None, vec![agent_of(db, txn, *session)?]),
         ApprovalSubject::Host(request) => (None, None, vec![lookup::folder(db, txn, request.agent)?]),
+        ApprovalSubject::Hosts(request) => (None, None, vec![lookup::folder(db, txn, request.agent)?]),
         ApprovalSubject::Tool(request) => (None, None, vec![agent_of(db, txn, request.session)?]),
         ApprovalSubject::Budget(request) => (None, None, vec![lookup::folder(db, txn, request.agent)?]),
     })
@@ -297,6 +308,7 @@ const fn kind(about: &ApprovalSubject) -> &'static str {
         ApprovalSubject::CreateAgent { .. } => "create_agent",
         ApprovalSubject::Budget(_) => "budget",
         ApprovalSubject::Host(_) => "host",
+        ApprovalSubject::Hosts(_) => "hosts",
         ApprovalSubject::Tool(_) => "tool",
     }
 }
@@ -319,11 +331,8 @@ fn request(about: &ApprovalSubject) -> Option<serde_json::Value> {
         ApprovalSubject::CreateAgent { name, instructions, .. } => {
             Some(json!({ "name": name, "folder": destination_name(name), "instructions": instructions }))
         }
-        ApprovalSubject::Host(request) => Some(json!({
-            "host": request.to.host.to_string(),
-            "port": request.to.port,
-            "local": request.local,
-        })),
+        ApprovalSubject::Host(request) => Some(host(request)),
+        ApprovalSubject::Hosts(request) => Some(json!({ "hosts": request.hosts.iter().map(host).collect::<Vec<_>>() })),
         ApprovalSubject::Tool(request) => Some(tool(request)),
         ApprovalSubject::Budget(request) => Some(json!({
             "budget": request.budget.name(),
@@ -332,6 +341,14 @@ fn request(about: &ApprovalSubject) -> Option<serde_json::Value> {
             "until": request.until.to_string(),
         })),
     }
+}
+
+fn host(request: &HostRequest) -> serde_json::Value {
+    serde_json::json!({
+        "host": request.to.host.to_string(),
+        "port": request.to.port,
+        "local": request.local,
+    })
 }
 
 fn tool(request: &ToolRequest) -> serde_json::Value {

@@ -7,7 +7,7 @@ use super::budget::BudgetRequest;
 use super::card::CardOption;
 use super::content::RawJson;
 use super::entity::McpServer;
-use super::host_grant::HostRequest;
+use super::host_grant::{HostRequest, HostsRequest};
 use super::id::{AgentId, ChatId, OutboundId, QuestionId, SessionId};
 use super::time::Timestamp;
 use super::tool::ToolRequest;
@@ -72,18 +72,22 @@ pub enum ApprovalSubject {
     Host(HostRequest),
     /// An agent wants to use a tool.
     Tool(Box<ToolRequest>),
+    /// An agent wants to reach many hosts that no rule names. At most one per agent has a card, and at most one gathers
+    /// hosts.
+    Hosts(HostsRequest),
 }
 
 impl ApprovalSubject {
     /// The session whose agent asked; none if no agent did.
     #[must_use]
-    pub const fn session(&self) -> Option<SessionId> {
+    pub fn session(&self) -> Option<SessionId> {
         match self {
             Self::Packages { session, .. } | Self::McpServer { session, .. } | Self::CreateAgent { session, .. } => {
                 Some(*session)
             }
             Self::Host(request) => Some(request.session),
             Self::Tool(request) => Some(request.session),
+            Self::Hosts(request) => request.hosts.first().map(|host| host.session),
             Self::Sender { .. } | Self::Channel { .. } | Self::Budget(_) => None,
         }
     }

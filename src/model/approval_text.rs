@@ -8,7 +8,7 @@ use super::approval::ApprovalSubject;
 use super::budget::BudgetRequest;
 use super::entity::{EnvValue, McpServer, normalize_name};
 use super::host::Host;
-use super::host_grant::HostRequest;
+use super::host_grant::{HostRequest, HostsRequest};
 use super::id::{AgentId, SessionId};
 use super::spend::Money;
 use super::tool::{ToolField, ToolOutcome, ToolRequest, ToolValue};
@@ -119,6 +119,7 @@ pub fn render(about: &ApprovalSubject, names: &Names) -> ApprovalText {
             ("Create Agent Request", agent_lines(*session, name, instructions.as_deref(), names))
         }
         ApprovalSubject::Host(request) => ("🌐 New host", host_lines(request, names)),
+        ApprovalSubject::Hosts(request) => ("🌐 New hosts", hosts_lines(request, names)),
         ApprovalSubject::Budget(request) => ("💰 Budget spent", budget_lines(request, names)),
         ApprovalSubject::Tool(request) => ("🔧 Tool call", tool_lines(request, names)),
     };
@@ -178,6 +179,26 @@ fn host_lines(request: &HostRequest, names: &Names) -> Vec<String> {
     lines.push(
         "Once allows exactly this host and port for an hour in this session. Always and never hold for all sessions of the \
          agent, until they are revoked. Hearth does not see what is sent there."
+            .to_owned(),
+    );
+    lines
+}
+
+fn hosts_lines(request: &HostsRequest, names: &Names) -> Vec<String> {
+    let mut lines = vec![format!("{} wants to reach {} hosts.", asker(names), request.hosts.len())];
+    lines.extend((1_usize..).zip(&request.hosts).map(|(at, HostRequest { session, to, local, .. })| {
+        let written = match &to.host {
+            Host::Name(name) => name.in_unicode(),
+            Host::Address(_) => None,
+        };
+        let written = written.map(|written| format!(", as it is written: {}", free(&written))).unwrap_or_default();
+        let local = if *local { ", in your local network" } else { "" };
+        format!("{at}. {} in session {session}{written}{local}", exact(&to.to_string()))
+    }));
+    lines.push(
+        "Once allows exactly these hosts and ports for an hour, each in its session. Always and never hold for all \
+         sessions of the agent, until they are revoked. `hearth net allow` and `hearth net deny` decide about single ones \
+         of them. Hearth does not see what is sent there."
             .to_owned(),
     );
     lines

@@ -23,6 +23,15 @@ pub struct HostRequest {
     pub local: bool,
 }
 
+/// Hosts that an agent wants to reach, about which a person is asked with one card.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostsRequest {
+    /// The agent.
+    pub agent: AgentId,
+    /// The hosts in the order in which they were wanted, each once. Grows until the card is sent.
+    pub hosts: Vec<HostRequest>,
+}
+
 /// The decision of a person about a host and an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostGrant {

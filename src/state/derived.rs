@@ -10,7 +10,7 @@ use crate::model::approval::{Approval, ApprovalSubject};
 use crate::model::content::BlobId;
 use crate::model::delivery::{OutState, Outbound};
 use crate::model::host_grant::HostRequest;
-use crate::model::id::{ApprovalId, BodyId, ChatId, JournalId, MessageId, OutboundId, SessionId};
+use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, JournalId, MessageId, OutboundId, SessionId};
 use crate::model::message::{Body, Drop, Reason};
 use crate::model::policy::Policy;
 
@@ -99,16 +99,23 @@ pub(super) fn asked_budget(approval: &Approval) -> Option<Text> {
     }
 }
 
-/// The host and agent that an open approval is about.
-pub(super) fn asked_host(approval: &Approval) -> Option<HostKey> {
-    let request = host_request(approval).filter(|_| approval.state.is_open())?;
-    Some(HostKey { agent: request.agent, host: Text::new(request.to.to_string()).ok()? })
+/// The agent and the hosts that an open approval is about.
+pub(super) fn asked_hosts(id: ApprovalId, approval: &Approval) -> Vec<(HostKey, ApprovalId)> {
+    let hosts = match &approval.about {
+        ApprovalSubject::Host(request) => std::slice::from_ref(request),
+        ApprovalSubject::Hosts(request) => &request.hosts,
+        _ => &[],
+    };
+    let key =
+        |request: &HostRequest| Some(HostKey { agent: request.agent, host: Text::new(request.to.to_string()).ok()? });
+    hosts.iter().filter(|_| approval.state.is_open()).filter_map(|request| Some((key(request)?, id))).collect()
 }
 
-/// What an approval about a host asks for.
-pub(super) const fn host_request(approval: &Approval) -> Option<&HostRequest> {
+/// The agent that wants the hosts that an approval is about.
+pub(super) const fn wanting_agent(approval: &Approval) -> Option<AgentId> {
     match &approval.about {
-        ApprovalSubject::Host(request) => Some(request),
+        ApprovalSubject::Host(request) => Some(request.agent),
+        ApprovalSubject::Hosts(request) => Some(request.agent),
         _ => None,
     }
 }

@@ -29,7 +29,7 @@ mod format_2;
 /// * 6: newer versions of the records of agents and settings; decisions about hosts, and connections.
 /// * 7: a newer version of the records of agents; tool calls that people allowed in advance, and questions about tool calls; the
 ///   console and its sessions.
-/// * 8: a newer version of the records of agents.
+/// * 8: a newer version of the records of agents; questions about many hosts.
 pub const FORMAT: u32 = 8;
 
 /// One step: migrates a store from format `to - 1` to `to`.

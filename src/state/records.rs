@@ -221,7 +221,7 @@ fn redact_approval(row: &mut Approval) {
     black_out_options(&mut row.options);
     match &mut row.about {
         ApprovalSubject::Sender { name, .. } | ApprovalSubject::Channel { name, .. } => black_out_option(name),
-        ApprovalSubject::Budget(_) | ApprovalSubject::Host(_) => {}
+        ApprovalSubject::Budget(_) | ApprovalSubject::Host(_) | ApprovalSubject::Hosts(_) => {}
         ApprovalSubject::Tool(request) => {
             request.pattern = None;
             black_out_option(&mut request.reason);

@@ -311,10 +311,10 @@ tables! {
             = |id, row| Some((derived::asked_budget(row)?, *id));
         /// The open one about a host and an agent.
         index approvals_by_host: HostKey => ApprovalId
-            = |id, row| Some((derived::asked_host(row)?, *id));
+            = |id, row| derived::asked_hosts(*id, row);
         /// All approvals about hosts, open or not, by agent, the newest last.
         index host_questions: Owned<AgentId, ApprovalId> => ()
-            = |id, row| Some((Owned { owner: derived::host_request(row)?.agent, id: *id }, ()));
+            = |id, row| Some((Owned { owner: derived::wanting_agent(row)?, id: *id }, ()));
         /// Open ones that a session asked for.
         index approvals_by_session: Owned<SessionId, ApprovalId> => ()
             = |id, row| Some((Owned { owner: derived::asking_session(row)?, id: *id }, ()));

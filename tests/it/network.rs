@@ -1,7 +1,7 @@
 //! Networks with rules: from the configuration to the question, the decision, the policy and the record. The gate is
 //! played by direct inputs.
 
-use hearth::model::approval::ApprovalState;
+use hearth::model::approval::{Approval, ApprovalState, ApprovalSubject};
 use hearth::model::card::PromptSubject;
 use hearth::model::configure::Change;
 use hearth::model::connection::Connection;
@@ -203,31 +203,166 @@ fn questions_and_decisions_survive_the_daemon() {
     assert!(is_allowed(&policy(&world), "a.org:443"));
 }
 
-#[test]
-fn a_flood_of_hosts_becomes_one_message() {
-    let mut world = world("\"ask\"");
-    for number in 0..5 {
-        assert_eq!(wants(&mut world, &format!("h{number}.org:443")), Ok(()));
-    }
-    for number in 5..40 {
-        assert_eq!(wants(&mut world, &format!("h{number}.org:443")), Err(NetRefusal::TooManyQuestions));
-    }
-    assert_eq!(open(&world), 5);
-    let flood = cards(&world).iter().filter(|text| text.contains("wants to reach many hosts")).count();
-    assert_eq!(flood, 1, "{:?}", cards(&world));
-    // At most 20 in a day, however quickly they are decided.
-    for number in 1..=5 {
-        decide(&mut world, number, "never");
-    }
+/// The open question about many hosts, the newest one.
+fn gathered(world: &World) -> (ApprovalId, Vec<String>) {
+    let open = world.read(|db, txn| db.approvals.iter(txn)?.collect::<Result<Vec<_>, _>>());
+    let hosts = |(id, approval): (ApprovalId, Approval)| match approval.about {
+        ApprovalSubject::Hosts(of) if approval.state.is_open() => {
+            Some((id, of.hosts.iter().map(|host| host.to.to_string()).collect()))
+        }
+        _ => None,
+    };
+    open.into_iter().filter_map(hosts).next_back().expect("many hosts are asked about")
+}
+
+fn after_the_gathering(world: &mut World) {
+    world.pass(Millis::seconds(5));
+    world.sweep();
     world.settle();
-    for number in 40..55 {
+    world.assert_sound();
+}
+
+#[test]
+fn a_flood_of_hosts_becomes_one_card() {
+    let mut world = world("\"ask\"");
+    for number in 0..9 {
         assert_eq!(wants(&mut world, &format!("h{number}.org:443")), Ok(()));
-        decide(&mut world, number - 34, "never");
+    }
+    assert_eq!(wants(&mut world, "h5.org:443"), Ok(()), "it is asked about already");
+    assert_eq!(open(&world), 3, "two single questions and the gathering one");
+    assert_eq!(cards(&world).len(), 2);
+    assert!(world.next_due().is_some_and(|due| due <= Millis::seconds(5)));
+    after_the_gathering(&mut world);
+    let (id, hosts) = gathered(&world);
+    let expected: Vec<String> = (2..9).map(|number| format!("h{number}.org:443")).collect();
+    assert_eq!(hosts, expected);
+    let card = cards(&world).pop().unwrap();
+    assert_eq!(cards(&world).len(), 3, "{:?}", cards(&world));
+    for (at, host) in (1..).zip(&expected) {
+        assert!(card.contains(&format!("\n{at}. \"{host}\" in session {S}\n")), "{host} is missing in {card}");
+    }
+    // What comes later is no part of this card, and shown when it is decided.
+    for number in 20..24 {
+        assert_eq!(wants(&mut world, &format!("h{number}.org:443")), Ok(()));
+    }
+    after_the_gathering(&mut world);
+    assert_eq!((open(&world), cards(&world).len()), (4, 3));
+    decide(&mut world, id.number(), "always:7");
+    world.settle();
+    world.assert_sound();
+    for host in &expected {
+        assert!(is_allowed(&policy(&world), host), "{host}");
+    }
+    assert!(!is_allowed(&policy(&world), "h20.org:443") && !is_allowed(&policy(&world), "h0.org:443"));
+    let last = told(&world).pop().unwrap();
+    assert_eq!(last, format!("{} are allowed from now on.", expected.join(", ")));
+    let card = cards(&world).into_iter().rfind(|text| text.contains("h23.org:443")).expect("the next card is shown");
+    assert!(card.contains("wants to reach 4 hosts"), "{card}");
+}
+
+#[test]
+fn a_decision_counts_for_the_hosts_that_were_shown() {
+    let mut world = world("\"ask\"");
+    for number in 0..4 {
+        assert_eq!(wants(&mut world, &format!("h{number}.org:443")), Ok(()));
+    }
+    let (id, _) = gathered(&world);
+    let stale = |world: &mut World, value: &str| {
+        let reply = world.put(Input::Decide(PromptSubject::Approval(id), value.into()));
+        assert!(matches!(reply, Reply::Refused { .. }), "{value}: {reply:?}");
+    };
+    // Someone looks at two hosts, and a third one comes.
+    assert_eq!(wants(&mut world, "h4.org:443"), Ok(()));
+    for value in ["approve:2", "always:2", "never:2", "approve", "always"] {
+        stale(&mut world, value);
+    }
+    // One of them is decided alone meanwhile, and that stays.
+    let folder = Folder::new("main").unwrap();
+    world.configure(vec![Change::DenyHost(folder, to("h3.org:443"))]).unwrap();
+    world.settle();
+    decide(&mut world, id.number(), "approve:3");
+    world.settle();
+    world.assert_sound();
+    let policy = policy(&world);
+    assert!(is_allowed(&policy, "h2.org:443") && is_allowed(&policy, "h4.org:443"));
+    assert!(!is_allowed(&policy, "h3.org:443"), "it was refused for good");
+    world.pass(Millis::minutes(60));
+    world.sweep();
+    world.settle();
+    assert_eq!(world.read(|db, txn| db.host_grants.len(txn)), 1, "once is over, never stays");
+}
+
+#[test]
+fn hosts_of_a_flood_can_be_refused_or_not_answered() {
+    for (value, refused) in [("never:2", true), ("reject", false)] {
+        let mut world = world("\"ask\"");
+        for number in 0..4 {
+            assert_eq!(wants(&mut world, &format!("h{number}.org:443")), Ok(()));
+        }
+        after_the_gathering(&mut world);
+        let (id, _) = gathered(&world);
+        decide(&mut world, id.number(), value);
+        world.settle();
+        world.assert_sound();
+        let again = wants(&mut world, "h3.org:443");
+        match refused {
+            true => assert!(matches!(again, Err(NetRefusal::RefusedByPerson(_))), "{again:?}"),
+            false => assert_eq!(again, Err(NetRefusal::NotNow)),
+        }
+        assert_eq!(wants(&mut world, "h9.org:443"), Ok(()));
+        after_the_gathering(&mut world);
+        world.lose_effects();
+        world.restart();
+        world.settle();
+        let (id, hosts) = gathered(&world);
+        assert_eq!(hosts, ["h9.org:443"]);
+        world.pass(Millis::minutes(24 * 60 + 1));
+        world.sweep();
+        world.settle();
+        world.assert_sound();
+        let state = world.read(|db, txn| db.approvals.require(txn, &id)).state;
+        assert!(matches!(state, ApprovalState::Expired { .. }), "{state:?}");
+        assert!(told(&world).iter().any(|text| text.contains("No one answered in time whether h9.org:443")));
+    }
+}
+
+#[test]
+fn a_flood_has_an_end() {
+    let mut world = world("\"ask\"");
+    let mut number = 0;
+    let mut next = |world: &mut World| {
+        number += 1;
+        wants(world, &format!("h{number}.org:443"))
+    };
+    // Two alone, fifteen on a card, fifteen behind it.
+    for _ in 0..17 {
+        assert_eq!(next(&mut world), Ok(()));
+    }
+    assert_eq!(next(&mut world), Err(NetRefusal::TooManyQuestions), "the card is full");
+    after_the_gathering(&mut world);
+    for _ in 0..15 {
+        assert_eq!(next(&mut world), Ok(()));
+    }
+    for _ in 0..10 {
+        assert_eq!(next(&mut world), Err(NetRefusal::TooManyQuestions));
+    }
+    assert_eq!(open(&world), 4);
+    let flood = cards(&world).iter().filter(|text| text.contains("wants to reach more hosts than")).count();
+    assert_eq!(flood, 1, "{:?}", cards(&world));
+    // At most 20 questions in a day, however quickly they are decided.
+    for approval in 1..=4 {
+        let value = if approval > 2 { "never:15" } else { "never" };
+        decide(&mut world, approval, value);
         world.settle();
     }
-    assert_eq!(wants(&mut world, "h60.org:443"), Err(NetRefusal::TooManyQuestions));
+    for approval in 5..=20 {
+        assert_eq!(next(&mut world), Ok(()));
+        decide(&mut world, approval, "never");
+        world.settle();
+    }
+    assert_eq!(next(&mut world), Err(NetRefusal::TooManyQuestions));
     world.pass(Millis::minutes(24 * 60 + 1));
-    assert_eq!(wants(&mut world, "h60.org:443"), Ok(()));
+    assert_eq!(next(&mut world), Ok(()));
 }
 
 #[test]

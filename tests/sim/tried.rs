@@ -7,7 +7,7 @@ use crate::days::plan::{Effects, Plan, Setting};
 
 /// Events that must have happened at least once in this many steps. The rarest of them happen about six times in ten
 /// thousand steps.
-const TRIED: [&str; 14] = [
+const TRIED: [&str; 17] = [
     "events compared",
     "mailboxes compared",
     "news of the runtime compared",
@@ -22,6 +22,9 @@ const TRIED: [&str; 14] = [
     "collected without room",
     "delivered without room",
     "decided without room",
+    "hosts asked about",
+    "floods of hosts",
+    "connections",
 ];
 const STEPS: u64 = 40_000;
 

@@ -145,6 +145,7 @@ fn matches(
         | ApprovalSubject::CreateAgent { .. }
         | ApprovalSubject::Budget(_)
         | ApprovalSubject::Host(_)
+        | ApprovalSubject::Hosts(_)
         | ApprovalSubject::Tool(_) => {
             return Ok(false);
         }

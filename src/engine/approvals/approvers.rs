@@ -34,6 +34,7 @@ pub(crate) fn scope(tx: &Tx<'_, '_>, about: &ApprovalSubject) -> Result<Scope> {
             BudgetScope::All | BudgetScope::Person(_) | BudgetScope::Chat(..) => Scope::Everything,
         },
         ApprovalSubject::Host(request) => Scope::Agents(vec![request.agent]),
+        ApprovalSubject::Hosts(request) => Scope::Agents(vec![request.agent]),
         ApprovalSubject::Packages { session, .. } | ApprovalSubject::McpServer { session, .. } => {
             of_session(tx, *session)?
         }

@@ -5,7 +5,7 @@ use crate::approvals::{send, texts};
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject};
 use crate::model::id::{ApprovalId, SessionId};
 use crate::model::message::Reason;
-use crate::model::time::Millis;
+use crate::model::time::{Millis, Timestamp};
 use crate::model::tool::ToolSettings;
 use crate::rows::{approvals, sessions};
 use crate::tx::Tx;
@@ -25,6 +25,30 @@ pub(crate) struct Waits {
 /// Creates an approval and shows its card to the first reachable approver. Until one is reachable, the approval stays
 /// open and unsent. Refused, with nothing stored, if no approver is on a channel that Hearth knows.
 pub(crate) fn ask(tx: &mut Tx<'_, '_>, about: ApprovalSubject) -> Result<std::result::Result<ApprovalId, Reason>> {
+    let asked = create(tx, about, Show::Now)?;
+    if let Ok(id) = asked {
+        send::show_next(tx, id)?;
+    }
+    Ok(asked)
+}
+
+/// When the card of a new approval is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Show {
+    /// The caller shows it.
+    Now,
+    /// A sweep shows it then.
+    At(Timestamp),
+    /// The caller shows it later.
+    Later,
+}
+
+/// Creates an approval without showing its card. Refused like [`ask`].
+pub(crate) fn create(
+    tx: &mut Tx<'_, '_>,
+    about: ApprovalSubject,
+    show: Show,
+) -> Result<std::result::Result<ApprovalId, Reason>> {
     if send::reachable(tx, &about)?.is_empty() {
         return Ok(Err(decide_unavailable(&about)));
     }
@@ -33,23 +57,30 @@ pub(crate) fn ask(tx: &mut Tx<'_, '_>, about: ApprovalSubject) -> Result<std::re
     let expires = match &about {
         ApprovalSubject::Budget(request) => lifetime.min(request.until),
         ApprovalSubject::Tool(request) => tx.now.wall.plus(tool_wait(tx, request.session)?),
-        ApprovalSubject::Host(_) => lifetime.min(tx.now.wall.plus(HOST_LIFETIME)),
+        ApprovalSubject::Host(_) | ApprovalSubject::Hosts(_) => lifetime.min(tx.now.wall.plus(HOST_LIFETIME)),
         _ => lifetime,
+    };
+    let why = match show {
+        Show::Now => None,
+        Show::At(_) => Some("more may be added in the next seconds".to_owned()),
+        Show::Later => Some("more may be added until an earlier question is decided".to_owned()),
     };
     let approval = Approval {
         about,
-        state: ApprovalState::Unsent { failed: 0, why: None },
+        state: ApprovalState::Unsent { failed: 0, why },
         approver: None,
         nonce: tx.cx.entropy.nonce(),
         options,
         card: None,
-        due: tx.now.wall,
+        due: match show {
+            Show::Now => tx.now.wall,
+            Show::At(at) => at.min(expires),
+            Show::Later => expires,
+        },
         expires,
         created: tx.now.wall,
     };
-    let id = approvals::insert(tx, &approval)?;
-    send::show_next(tx, id)?;
-    Ok(Ok(id))
+    approvals::insert(tx, &approval).map(Ok)
 }
 
 /// How long a tool call of a session waits for a person.
@@ -70,6 +101,7 @@ fn decide_unavailable(about: &ApprovalSubject) -> Reason {
         | ApprovalSubject::CreateAgent { .. }
         | ApprovalSubject::Budget(_)
         | ApprovalSubject::Host(_)
+        | ApprovalSubject::Hosts(_)
         | ApprovalSubject::Tool(_) => Reason::ApprovalUnavailable,
     }
 }

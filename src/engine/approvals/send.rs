@@ -186,6 +186,10 @@ fn origin(tx: &Tx<'_, '_>, about: &ApprovalSubject) -> Result<Option<ChannelName
         }
         ApprovalSubject::Budget(_) => return Ok(None),
         ApprovalSubject::Host(request) => request.session,
+        ApprovalSubject::Hosts(_) => match about.session() {
+            Some(session) => session,
+            None => return Ok(None),
+        },
         ApprovalSubject::Packages { session, .. }
         | ApprovalSubject::McpServer { session, .. }
         | ApprovalSubject::CreateAgent { session, .. } => *session,

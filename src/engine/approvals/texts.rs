@@ -88,6 +88,7 @@ pub(crate) fn card(tx: &Tx<'_, '_>, about: &ApprovalSubject) -> Result<Wording> 
                 option("Not now", "❌ Not allowed now", REJECT),
             ]
         }
+        ApprovalSubject::Hosts(request) => hosts_options(request.hosts.len()),
         ApprovalSubject::Budget(request) => {
             let more = more(request);
             vec![
@@ -110,6 +111,7 @@ pub fn text(db: &Tables, txn: &Read<'_>, about: &ApprovalSubject, asker: Option<
         ApprovalSubject::Sender { chat, agents, .. } => (Some(*chat), agents.clone()),
         ApprovalSubject::Channel { chat, .. } => (Some(*chat), Vec::new()),
         ApprovalSubject::Host(request) => (None, vec![request.agent]),
+        ApprovalSubject::Hosts(request) => (None, vec![request.agent]),
         ApprovalSubject::Packages { .. }
         | ApprovalSubject::McpServer { .. }
         | ApprovalSubject::CreateAgent { .. }
@@ -143,7 +145,7 @@ pub(crate) fn fit(card: Wording, id: ApprovalId, max: usize) -> Wording {
     if length <= max {
         return card;
     }
-    let is_no = |option: &CardOption| [REJECT, REJECT_WHY, NEVER, IGNORE].contains(&option.value.as_str());
+    let is_no = |option: &CardOption| [REJECT, REJECT_WHY, NEVER, IGNORE].contains(&choice(&option.value));
     let withheld = |option: CardOption| if is_no(&option) { option } else { option.withheld() };
     Wording {
         title: card.title,
@@ -166,6 +168,25 @@ fn tool_options(request: &ToolRequest) -> Vec<CardOption> {
     options.push(option("No", "❌ Denied", REJECT));
     options.push(option("No, and say why", "❌ Denied, reason follows", REJECT_WHY));
     options
+}
+
+/// A choice about several hosts has their number in its value, so that it cannot be applied to hosts that were added
+/// after people saw the question.
+fn hosts_options(count: usize) -> Vec<CardOption> {
+    let about = |label: &str, chosen: &str, value: &str| {
+        option(label, &format!("{chosen} ({count} hosts)"), &format!("{value}:{count}"))
+    };
+    vec![
+        about("All once", "✅ Allowed for an hour", APPROVE),
+        about("All always", "✅ Allowed always", ALWAYS),
+        about("None, never", "⛔ Refused for good", NEVER),
+        option("Not now", "❌ Not allowed now", REJECT),
+    ]
+}
+
+/// The choice in the value of an option, without a number or an id behind it.
+pub(crate) fn choice(value: &str) -> &str {
+    value.split_once(':').map_or(value, |(choice, _)| choice)
 }
 
 fn option(label: &str, chosen: &str, value: &str) -> CardOption {

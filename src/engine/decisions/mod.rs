@@ -3,6 +3,7 @@
 pub(crate) mod channels;
 pub(crate) mod decide;
 pub(crate) mod due;
+pub(crate) mod hosts;
 pub(crate) mod naming;
 pub(crate) mod outcome;
 pub(crate) mod press;

@@ -1,19 +1,18 @@
 //! Carries out decisions: their effects and the end of the approval are one transaction.
 
-use crate::approvals::texts::{APPROVE, NEVER, REJECT, TOMORROW};
+use crate::approvals::texts::{APPROVE, REJECT, TOMORROW};
 use crate::approvals::waitlist;
-use crate::decisions::{channels, senders, tools};
+use crate::decisions::{channels, hosts, senders, tools};
 use crate::delivery::prompts;
 use crate::lifecycle::{budget, halt};
 use crate::model::address::Address;
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider};
 use crate::model::budget::BudgetRequest;
 use crate::model::card::CardOption;
-use crate::model::host_grant::HostRequest;
 use crate::model::id::ApprovalId;
 use crate::model::message::Reason;
 use crate::model::report::Reply;
-use crate::requests::{Denial, hosts};
+use crate::requests::Denial;
 use crate::routing::held;
 use crate::rows::approvals;
 use crate::tx::Tx;
@@ -52,10 +51,7 @@ fn carry_out(tx: &mut Tx<'_, '_>, choice: Choice) -> Result<DecisionReply> {
         ApprovalSubject::Packages { .. } | ApprovalSubject::McpServer { .. } | ApprovalSubject::CreateAgent { .. } => {
             of_request(tx, choice)
         }
-        ApprovalSubject::Host(ref request) => {
-            let request = request.clone();
-            of_host(tx, choice, &request)
-        }
+        ApprovalSubject::Host(_) | ApprovalSubject::Hosts(_) => hosts::decided(tx, choice),
         ApprovalSubject::Tool(_) => tools::decided(tx, choice),
         ApprovalSubject::Budget(ref request) => {
             let request = request.clone();
@@ -80,23 +76,6 @@ fn of_budget(tx: &mut Tx<'_, '_>, choice: Choice, request: &BudgetRequest) -> Re
     finish(tx, id, ApprovalState::Rejected { by, at }, &option.chosen)?;
     let name = halt::name(tx, person.as_ref())?;
     budget::drop_waiting(tx, request, &name)?;
-    Ok(Ok(option.chosen))
-}
-
-/// Stores what was decided about a host.
-fn of_host(tx: &mut Tx<'_, '_>, choice: Choice, request: &HostRequest) -> Result<DecisionReply> {
-    let Choice { id, option, by, .. } = choice;
-    if let Some(why) = hosts::settled(tx, request)? {
-        supersede(tx, id, why)?;
-        return Ok(Err(not_any_more(why)));
-    }
-    let at = tx.now.wall;
-    hosts::decided(tx, request, &option.value, &by)?;
-    let state = match option.value.as_str() {
-        REJECT | NEVER => ApprovalState::Rejected { by, at },
-        _ => ApprovalState::Approved { by, at },
-    };
-    finish(tx, id, state, &option.chosen)?;
     Ok(Ok(option.chosen))
 }
 
@@ -126,7 +105,13 @@ pub(crate) fn finish(tx: &mut Tx<'_, '_>, id: ApprovalId, state: ApprovalState, 
     if let Some(card) = approval.card {
         prompts::close(tx, card, said)?;
     }
-    approval.approver.map_or(Ok(()), |user| waitlist::fill(tx, &user))
+    if let Some(user) = &approval.approver {
+        waitlist::fill(tx, user)?;
+    }
+    match &approval.about {
+        ApprovalSubject::Hosts(request) => hosts::show_gathered(tx, request.agent),
+        _ => Ok(()),
+    }
 }
 
 /// Ends an approval whose subject is gone. Messages that waited for it are dropped, and the card tells the approver.
@@ -158,8 +143,8 @@ fn lapse(tx: &mut Tx<'_, '_>, id: ApprovalId, state: ApprovalState, reason: Reas
             let denial = if expired { Denial::Lapsed } else { Denial::Impossible(why) };
             requests::denied(tx, id, &approval, denial)?;
         }
-        ApprovalSubject::Host(request) if expired => hosts::lapsed(tx, request)?,
-        ApprovalSubject::Host(_) => {}
+        about @ (ApprovalSubject::Host(_) | ApprovalSubject::Hosts(_)) if expired => hosts::lapsed(tx, about)?,
+        ApprovalSubject::Host(_) | ApprovalSubject::Hosts(_) => {}
         // The messages go on waiting.
         ApprovalSubject::Budget(_) | ApprovalSubject::Tool(_) => {}
     }
@@ -169,6 +154,6 @@ fn lapse(tx: &mut Tx<'_, '_>, id: ApprovalId, state: ApprovalState, reason: Reas
     if is_tool { requests::tool_calls::pass_on(tx, id) } else { Ok(()) }
 }
 
-fn not_any_more(why: &str) -> String {
+pub(crate) fn not_any_more(why: &str) -> String {
     format!("🚫 No longer needed: {why}")
 }

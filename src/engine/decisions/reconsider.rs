@@ -6,13 +6,12 @@
 
 use crate::Result;
 use crate::approvals::{approvers, send};
-use crate::decisions::{channels, outcome, senders};
+use crate::decisions::{channels, hosts, outcome, senders};
 use crate::model::address::UserId;
 use crate::model::approval::ApprovalSubject;
 use crate::model::effect::Effect;
 use crate::model::id::{ApprovalId, SessionId};
 use crate::model::input::Continuation;
-use crate::requests::hosts;
 use crate::rows::settings::RECONSIDERED;
 use crate::rows::{agents, approvals, sessions};
 use crate::state::{Number, PersonKey, Text};
@@ -80,11 +79,7 @@ fn one(tx: &mut Tx<'_, '_>, id: ApprovalId) -> Result<()> {
             outcome::not_needed(tx, id, "no message waits for the budget any more")?;
         }
         ApprovalSubject::Budget(_) => {}
-        ApprovalSubject::Host(request) => {
-            if let Some(why) = hosts::settled(tx, request)? {
-                outcome::supersede(tx, id, why)?;
-            }
-        }
+        about @ (ApprovalSubject::Host(_) | ApprovalSubject::Hosts(_)) => hosts::reconsider(tx, id, about)?,
         ApprovalSubject::Packages { session, .. }
         | ApprovalSubject::McpServer { session, .. }
         | ApprovalSubject::CreateAgent { session, .. } => of_session(tx, id, *session)?,

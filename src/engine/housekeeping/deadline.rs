@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::lifecycle::network::due_from;
-use crate::model::id::{MessageId, OutboundId, TaskId};
+use crate::model::id::{ApprovalId, MessageId, OutboundId, TaskId};
 use crate::model::time::{Awake, Millis, Moment};
 use crate::state::{Read, Tables, Timed};
 
@@ -12,6 +12,7 @@ pub(crate) fn ahead(db: &Tables, txn: &Read<'_>, now: Moment) -> Result<Option<M
     let at_wall = [
         db.tasks_due.first(txn, Timed { at: wall, id: TaskId::new(0) }..)?.map(|(key, ())| key.at),
         db.scheduled_messages.first(txn, Timed { at: wall, id: MessageId::new(0) }..)?.map(|(key, ())| key.at),
+        db.approvals_due.first(txn, Timed { at: wall, id: ApprovalId::new(0) }..)?.map(|(key, ())| key.at),
         db.host_grants_due.first(txn, due_from(wall)?..)?.map(|(key, ())| key.at),
         db.scheduled_outbound.first(txn, Timed { at: wall, id: OutboundId::new(0) }..)?.map(|(key, ())| key.at),
     ];

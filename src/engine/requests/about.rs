@@ -281,6 +281,7 @@ fn requests(tx: &Tx<'_, '_>, subject: &Subject<'_>) -> Result<Vec<String>> {
                 ApprovalSubject::Sender { .. } | ApprovalSubject::Channel { .. } => "a person or a chat".to_owned(),
                 ApprovalSubject::Budget(_) => "a budget".to_owned(),
                 ApprovalSubject::Host(request) => format!("the host {}", request.to),
+                ApprovalSubject::Hosts(request) => format!("{} hosts", request.hosts.len()),
                 ApprovalSubject::Tool(request) => format!("use of the tool {}", short(&request.tool)),
             };
             format!("- {id}: {what}; expires at {}", approval.expires)

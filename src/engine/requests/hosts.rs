@@ -1,27 +1,25 @@
 //! Hosts that agents want to reach: people are asked, and their decisions are stored.
 
+use crate::Result;
 use crate::approvals::approvers;
-use crate::approvals::texts::{ALWAYS, APPROVE, NEVER};
+use crate::approvals::texts::{ALWAYS, APPROVE, NEVER, REJECT};
 use crate::delivery::notice;
 use crate::lifecycle::{dispatch, network};
 use crate::model::approval::{ApprovalState, ApprovalSubject, Decider};
 use crate::model::entity::Agent;
-use crate::model::host::Endpoint;
 use crate::model::host_grant::{HostDecision, HostFlood, HostGrant, HostPass, HostRequest, ONCE};
-use crate::model::id::{AgentId, SessionId};
+use crate::model::id::SessionId;
 use crate::model::network::{HostWanted, Judgement, NetRefusal, is_local, judge};
 use crate::model::report::Reply;
 use crate::model::time::Millis;
-use crate::requests::self_change;
+use crate::requests::host_floods::{Asked, HOSTS_MAX, Room};
+use crate::requests::{host_floods, self_change};
 use crate::rows::host_grants;
 use crate::rows::host_grants::Reaching;
 use crate::rows::notes;
 use crate::state::Owned;
 use crate::tx::Tx;
-use crate::{Result, approvals};
 
-/// Most questions about hosts that are open for one agent.
-const OPEN_MAX: usize = 5;
 /// Most questions about hosts in a day, for one agent.
 const DAY_MAX: usize = 20;
 /// The time for which they are counted, and after which people are told again that an agent wants more.
@@ -60,27 +58,35 @@ fn ask(tx: &mut Tx<'_, '_>, agent: &Agent, request: HostRequest) -> Result<std::
     if tx.db.approvals_by_host.contains(tx, &host_grants::key(id, &request.to)?)? {
         return Ok(Ok(()));
     }
-    let (mut open, mut today) = (0, 0);
+    let mut today = 0;
     for (Owned { id: approval, .. }, ()) in tx.db.host_questions.collect_last(tx, &id, DAY_MAX)? {
         let approval = tx.db.approvals.require(tx, &approval)?;
-        let age = tx.now.wall.since(approval.created);
-        open += usize::from(approval.state.is_open());
-        today += usize::from(age < DAY);
+        today += usize::from(tx.now.wall.since(approval.created) < DAY);
         let at = match approval.state {
             ApprovalState::Rejected { at, .. } | ApprovalState::Expired { at } => at,
             _ => continue,
         };
-        let same = matches!(&approval.about, ApprovalSubject::Host(other) if other.to == request.to);
-        if same && tx.now.wall.since(at) < NOT_AGAIN {
+        if is_about(&approval.about, &request) && tx.now.wall.since(at) < NOT_AGAIN {
             return Ok(Err(NetRefusal::NotNow));
         }
     }
-    if open >= OPEN_MAX || today >= DAY_MAX {
-        tell_of_flood(tx, agent, &request)?;
-        return Ok(Err(NetRefusal::TooManyQuestions));
+    let room = if today < DAY_MAX { Room::Some } else { Room::None };
+    match host_floods::ask(tx, &request, room)? {
+        Asked::Yes => Ok(Ok(())),
+        Asked::TooMany => {
+            tell_of_flood(tx, agent, &request)?;
+            Ok(Err(NetRefusal::TooManyQuestions))
+        }
+        Asked::NobodyToAsk => Ok(Err(NetRefusal::NobodyToAsk)),
     }
-    let asked = approvals::ask::ask(tx, ApprovalSubject::Host(request))?;
-    Ok(asked.map(drop).map_err(|_| NetRefusal::NobodyToAsk))
+}
+
+fn is_about(about: &ApprovalSubject, request: &HostRequest) -> bool {
+    match about {
+        ApprovalSubject::Host(other) => other.to == request.to,
+        ApprovalSubject::Hosts(others) => others.hosts.iter().any(|other| other.to == request.to),
+        _ => false,
+    }
 }
 
 /// Tells the people who decide, once a day, that an agent wants more hosts than they are asked about.
@@ -92,76 +98,95 @@ fn tell_of_flood(tx: &mut Tx<'_, '_>, agent: &Agent, request: &HostRequest) -> R
     let Some(to) = approvers::reach(tx, request.agent)? else { return Ok(()) };
     let folder = &agent.folder;
     let text = format!(
-        "The agent {folder} wants to reach many hosts. You are asked about at most {OPEN_MAX} at once and {DAY_MAX} in a \
-         day; others are refused. `hearth net --agent {folder} --refused` lists them, and `hearth net allow {folder} \
-         HOST:PORT` allows one."
+        "The agent {folder} wants to reach more hosts than you are asked about; others are refused. You are asked at most \
+         {DAY_MAX} times in a day, and about at most {HOSTS_MAX} hosts at once. `hearth net --agent {folder} --refused` \
+         lists the others, and `hearth net allow {folder} HOST:PORT` allows one."
     );
     notice::say_to(tx, to, None, text)?;
     let flood = HostFlood { told: tx.now.wall };
     tx.db.host_floods.put(tx, &request.agent, &flood)
 }
 
-/// Stores the decision of a person, applies it to running agents, and tells the agent.
-pub(crate) fn decided(tx: &mut Tx<'_, '_>, request: &HostRequest, value: &str, by: &Decider) -> Result<()> {
-    let HostRequest { session, agent, to, .. } = request;
-    let text = match value {
-        APPROVE => {
-            let pass = HostPass { session: *session, until: tx.now.wall.plus(ONCE) };
-            allow_once(tx, request, pass, by)?;
-            format!("{to} is allowed for an hour in this conversation.")
-        }
-        ALWAYS => {
-            decide(tx, *agent, to, HostDecision::Always, by)?;
-            format!("{to} is allowed from now on.")
-        }
-        NEVER => {
-            decide(tx, *agent, to, HostDecision::Never, by)?;
-            format!("A person refused {to} for good. Do not look for another way to it.")
-        }
-        _ => format!("A person did not allow {to} now."),
-    };
-    tell(tx, *session, &text)
-}
-
-fn tell(tx: &mut Tx<'_, '_>, session: SessionId, text: &str) -> Result<()> {
-    match self_change::agent_of(tx, session)? {
-        Some(_) => dispatch::send_text(tx, session, text).map(drop),
-        None => Ok(()),
+/// Stores the decision of a person about hosts of an agent, applies it to running agents, and tells the sessions that
+/// want them.
+pub(crate) fn decided(tx: &mut Tx<'_, '_>, requests: &[HostRequest], value: &str, by: &Decider) -> Result<()> {
+    for request in requests {
+        let HostRequest { session, agent, to, .. } = request;
+        let decision = match value {
+            APPROVE => {
+                let pass = HostPass { session: *session, until: tx.now.wall.plus(ONCE) };
+                HostDecision::Once(with_pass(tx, request, pass)?)
+            }
+            ALWAYS => HostDecision::Always,
+            NEVER => HostDecision::Never,
+            _ => continue,
+        };
+        let grant = HostGrant { to: to.clone(), decision, by: by.clone(), at: tx.now.wall };
+        host_grants::put(tx, *agent, &grant)?;
     }
+    if let Some(HostRequest { agent, .. }) = requests.first()
+        && value != REJECT
+    {
+        network::renew(tx, *agent)?;
+    }
+    for SessionHosts { session, names, many } in by_session(requests) {
+        let (are, them) = if many { ("are", "them") } else { ("is", "it") };
+        let text = match value {
+            APPROVE => format!("{names} {are} allowed for an hour in this conversation."),
+            ALWAYS => format!("{names} {are} allowed from now on."),
+            NEVER => format!("A person refused {names} for good. Do not look for another way to {them}."),
+            _ => format!("A person did not allow {names} now."),
+        };
+        if self_change::agent_of(tx, session)?.is_some() {
+            dispatch::send_text(tx, session, &text)?;
+        }
+    }
+    Ok(())
 }
 
 /// No one answered in time. That starts no turn.
-pub(crate) fn lapsed(tx: &mut Tx<'_, '_>, request: &HostRequest) -> Result<()> {
-    if self_change::agent_of(tx, request.session)?.is_none() {
-        return Ok(());
+pub(crate) fn lapsed(tx: &mut Tx<'_, '_>, requests: &[HostRequest]) -> Result<()> {
+    for SessionHosts { session, names, many } in by_session(requests) {
+        if self_change::agent_of(tx, session)?.is_some() {
+            let stay = if many { "They stay" } else { "It stays" };
+            let text = format!("No one answered in time whether {names} may be reached. {stay} refused.");
+            notes::tell_agent(tx, session, &text)?;
+        }
     }
-    let text = format!("No one answered in time whether {} may be reached. It stays refused.", request.to);
-    notes::tell_agent(tx, request.session, &text)
+    Ok(())
 }
 
-fn allow_once(tx: &mut Tx<'_, '_>, request: &HostRequest, pass: HostPass, by: &Decider) -> Result<()> {
-    let now = tx.now.wall;
+/// Hosts that one session wants.
+struct SessionHosts {
+    session: SessionId,
+    names: String,
+    many: bool,
+}
+
+fn by_session(requests: &[HostRequest]) -> Vec<SessionHosts> {
+    let mut found: Vec<SessionHosts> = Vec::new();
+    for HostRequest { session, to, .. } in requests {
+        match found.iter_mut().find(|of| of.session == *session) {
+            Some(of) => {
+                of.names.push_str(&format!(", {to}"));
+                of.many = true;
+            }
+            None => found.push(SessionHosts { session: *session, names: to.to_string(), many: false }),
+        }
+    }
+    found
+}
+
+/// The sessions in which a host is allowed for a while, with a new one.
+fn with_pass(tx: &Tx<'_, '_>, request: &HostRequest, pass: HostPass) -> Result<Vec<HostPass>> {
     let known = host_grants::find(tx, request.agent, &request.to)?;
     let mut passes = match known.map(|grant| grant.decision) {
         Some(HostDecision::Once(passes)) => passes,
         Some(HostDecision::Always | HostDecision::Never) | None => Vec::new(),
     };
-    passes.retain(|other| other.session != pass.session && other.until > now);
+    passes.retain(|other| other.session != pass.session && other.until > tx.now.wall);
     passes.push(pass);
-    decide(tx, request.agent, &request.to, HostDecision::Once(passes), by)
-}
-
-/// Stores a decision, and applies it to running agents.
-pub(crate) fn decide(
-    tx: &mut Tx<'_, '_>,
-    agent: AgentId,
-    to: &Endpoint,
-    decision: HostDecision,
-    by: &Decider,
-) -> Result<()> {
-    let grant = HostGrant { to: to.clone(), decision, by: by.clone(), at: tx.now.wall };
-    host_grants::put(tx, agent, &grant)?;
-    network::renew(tx, agent)
+    Ok(passes)
 }
 
 /// Why a question about a host needs no decision any more.

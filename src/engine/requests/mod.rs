@@ -20,6 +20,7 @@ pub(crate) mod about;
 pub(crate) mod built;
 pub(crate) mod create;
 pub(crate) mod edits;
+pub(crate) mod host_floods;
 pub(crate) mod hosts;
 pub(crate) mod peers;
 pub(crate) mod questions;
@@ -150,6 +151,7 @@ pub(crate) fn granted(
         | ApprovalSubject::Channel { .. }
         | ApprovalSubject::Budget(_)
         | ApprovalSubject::Host(_)
+        | ApprovalSubject::Hosts(_)
         | ApprovalSubject::Tool(_) => Ok(Err("no agent asked for this".to_owned())),
     }
 }

@@ -177,7 +177,7 @@ fn action(about: &ApprovalSubject) -> &'static str {
         ApprovalSubject::Sender { .. } => "sender",
         ApprovalSubject::Channel { .. } => "channel",
         ApprovalSubject::Budget(_) => "budget",
-        ApprovalSubject::Host(_) => "host",
+        ApprovalSubject::Host(_) | ApprovalSubject::Hosts(_) => "host",
         ApprovalSubject::Tool(_) => "tool",
     }
 }
@@ -191,6 +191,7 @@ fn submitted(about: &ApprovalSubject) -> String {
         | ApprovalSubject::Channel { .. }
         | ApprovalSubject::Budget(_)
         | ApprovalSubject::Host(_)
+        | ApprovalSubject::Hosts(_)
         | ApprovalSubject::Tool(_) => "Submitted.".to_owned(),
     };
     format!("{what} You will be notified when admin approves or rejects.")

@@ -74,6 +74,15 @@ pub(super) fn held(check: &mut Check<'_, '_>) -> Result<()> {
             check.refers(&db.approvals, &id, &db.sessions_by_id, &request.session)?;
             check.refers(&db.approvals, &id, &db.agents, &request.agent)
         }
+        ApprovalSubject::Hosts(request) => {
+            if request.hosts.is_empty() {
+                check.report(&db.approvals, &id, "is about no host");
+            }
+            for host in &request.hosts {
+                check.refers(&db.approvals, &id, &db.sessions_by_id, &host.session)?;
+            }
+            check.refers(&db.approvals, &id, &db.agents, &request.agent)
+        }
         ApprovalSubject::Tool(request) => {
             check.refers(&db.approvals, &id, &db.sessions_by_id, &request.session)?;
             if request.used.is_some() && approval.state.is_open() {

@@ -485,7 +485,7 @@ pub(super) fn counters(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     set(AgentId::COUNTER, 2)?;
     set(MessageId::COUNTER, 11)?;
     set(OutboundId::COUNTER, 10)?;
-    set(ApprovalId::COUNTER, 7)?;
+    set(ApprovalId::COUNTER, 8)?;
     set(ToolGrantId::COUNTER, 3)?;
     set(TaskId::COUNTER, 2)?;
     set(SessionId::COUNTER, 5)?;

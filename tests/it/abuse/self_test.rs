@@ -16,13 +16,8 @@ pub(crate) fn tested(host: &Host) -> Value {
     answer
 }
 
-/// Everything that is promised was tried, and nothing else.
-pub(crate) fn all_that_is_promised(answer: &Value, kind: RuntimeKind) {
-    all_but(answer, kind, |_| false);
-}
-
-/// The same, where some attacks may need a program that is not there.
-pub(crate) fn all_but(answer: &Value, kind: RuntimeKind, lacks: impl Fn(&str) -> bool) {
+/// Everything that is promised was tried, and nothing else. `lacks` says for which attacks there may be no program.
+pub(crate) fn all_that_is_promised(answer: &Value, kind: RuntimeKind, lacks: impl Fn(&str) -> bool) {
     let lacking = !answer["self_test"]["limits"].as_array().unwrap().is_empty();
     let attacks = answer["self_test"]["attacks"].as_array().unwrap();
     let by_agents: Vec<_> = ATTACKS.iter().filter(|attack| attack.is_by_agent()).collect();

@@ -16,8 +16,8 @@ use hearth::state::{ChatKey, ForeignKey, Meta, SeenKey};
 
 use super::Sim;
 use super::agents::GHOST;
-use super::budgets;
 use super::plan::Setting;
+use super::{budgets, hosts};
 use crate::slots::DAY;
 use crate::world::World;
 
@@ -47,6 +47,7 @@ pub(super) struct Memory {
     pub(super) decided: BTreeMap<ApprovalId, ApprovalState>,
     /// The questions that approvals of tool calls were passed on to.
     pub(super) tools: BTreeMap<ApprovalId, (SessionId, String)>,
+    pub(super) hosts: hosts::Known,
     incarnations: BTreeMap<SessionId, u32>,
     pub(super) budgets: budgets::Seen,
     /// One-time tasks that the reference does not know.
@@ -74,6 +75,7 @@ impl Memory {
             tools: BTreeMap::new(),
             unsent: BTreeSet::new(),
             sent: BTreeMap::new(),
+            hosts: hosts::Known::default(),
             incarnations: BTreeMap::new(),
             budgets: budgets::Seen::default(),
             errands: BTreeSet::new(),
@@ -107,6 +109,7 @@ impl Sim {
         self.what_was_written_is_taken_in();
         self.decisions_are_whole(all);
         self.approvals_of_tools_are_used_once();
+        self.nothing_is_reached_undecided();
         self.nothing_is_shown_twice_unmarked();
         self.what_went_out_stays_out(all);
         self.a_store_is_only_its_own();
@@ -119,6 +122,7 @@ impl Sim {
         if all {
             self.what_waits_for_a_decision_is_held();
             self.budgets_hold();
+            self.connections_are_counted_once();
             self.indexes_agree();
             self.what_is_found_was_said();
             self.memory.steps = 0;

@@ -15,6 +15,7 @@ mod agents;
 pub(crate) mod attempt;
 mod budgets;
 mod faults;
+mod hosts;
 mod invariants;
 mod papers;
 mod people;
@@ -227,6 +228,7 @@ impl Sim {
         if self.plan.setting == Setting::Zones {
             self.everyone_works();
         }
+        self.reach_out();
         let hands = 1 + self.chance.next(self.faults.hands);
         self.perform(hands);
         self.prove();

@@ -46,6 +46,7 @@ impl Sim {
             let held = self.world.read(|db, txn| db.held_messages.collect_prefix(txn, &id, 10));
             assert!(held.is_empty(), "{id} is decided and {} messages wait for it", held.len());
             self.is_decided_by_somebody_who_may(id, &approval.state);
+            self.hosts_are_decided(id, &approval);
             if matches!(approval.state, ApprovalState::Approved { .. }) {
                 self.what_was_approved_is_there(id, &approval);
             }
@@ -112,7 +113,7 @@ impl Sim {
                 assert!(has.contains(server), "{id}: {server:?} was approved, and the agent has only {has:?}");
                 self.count("servers approved");
             }
-            ApprovalSubject::Host(_) => self.count("hosts allowed"),
+            ApprovalSubject::Host(_) | ApprovalSubject::Hosts(_) => self.count("hosts allowed"),
             ApprovalSubject::Budget(_) => self.count("budgets extended"),
             ApprovalSubject::Tool(_) => self.count("tools approved"),
             ApprovalSubject::CreateAgent { session, name, .. } => {

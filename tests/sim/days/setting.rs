@@ -33,6 +33,9 @@ folder = "always"
 fallback = [{ provider = "command", command = ["answer"] }, { provider = "echo", model = "small" }]
 timezone = "Europe/Berlin"
 max_parallel = 2
+network = "ask"
+allow = ["listed.example"]
+deny = ["denied.example"]
 [[agents]]
 folder = "listens"
 recall = "agent"
@@ -51,8 +54,13 @@ folder = "main"
 fallback = [{ provider = "command", command = ["answer"] }]
 timezone = "Asia/Kathmandu"
 trust = "main"
+network = "ask"
+allow = ["listed.example"]
+deny = ["denied.example"]
 [[agents]]
 folder = "other"
+network = "listed"
+allow = ["listed.example"]
 [[users]]
 id = "net:boss"
 roles = ["owner"]

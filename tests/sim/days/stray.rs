@@ -25,7 +25,7 @@ pub(super) fn is_idempotent(input: &Input) -> bool {
     let thread = |change: &Change| matches!(change, Change::Mute(..) | Change::Unmute(..) | Change::EndSticky(..));
     match input {
         Input::Inbound(_) | Input::Collected(_) | Input::Delivered(..) | Input::Runtime(_) => true,
-        Input::Pressed(_) | Input::Decide(..) => true,
+        Input::Pressed(_) | Input::Decide(..) | Input::HostWanted(_) => true,
         Input::Configure(configure) => configure.changes.iter().all(thread),
         Input::Task(TaskCommand::Add(new)) => matches!(new.origin, TaskOrigin::Agent(_)),
         Input::Task(_) => true,

@@ -9,7 +9,7 @@ use crate::model::budget::BudgetRequest;
 use crate::model::card::{CardOption, PromptSubject};
 use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
 use crate::model::entity::Origin;
-use crate::model::host_grant::HostRequest;
+use crate::model::host_grant::{HostRequest, HostsRequest};
 use crate::model::id::{ApprovalId, BodyId, JournalId, MessageId, OutboundId, QuestionId, TaskId, ToolGrantId};
 use crate::model::journal::{Event, JournalEntry};
 use crate::model::spend::Money;
@@ -120,9 +120,10 @@ fn waiting(db: &Tables, txn: &mut Write<'_>, like: Approval) -> Result<()> {
     let budget = costs::budgets().remove(1);
     let request = BudgetRequest { budget, agent: AGENT, money: Money::ZERO, tokens: 250_000, until: at(95) };
     put(db, txn, 5, &Approval { about: ApprovalSubject::Budget(request), ..like.clone() })?;
-    let to = "d.org:443".parse().unwrap();
-    let host = HostRequest { session: SESSION, agent: AGENT, to, local: false };
-    put(db, txn, 6, &Approval { about: ApprovalSubject::Host(host), ..like.clone() })?;
+    let host = |to: &str, local| HostRequest { session: SESSION, agent: AGENT, to: to.parse().unwrap(), local };
+    let hosts = HostsRequest { agent: AGENT, hosts: vec![host("e.org:443", false), host("hub.local:8123", true)] };
+    put(db, txn, 6, &Approval { about: ApprovalSubject::Host(host("d.org:443", false)), ..like.clone() })?;
+    put(db, txn, 8, &Approval { about: ApprovalSubject::Hosts(hosts), ..like.clone() })?;
     let tool = ToolRequest {
         session: SESSION,
         message: Some(MessageId::new(1)),

@@ -3,6 +3,8 @@
 use hearth::model::approval::ApprovalSubject;
 use hearth::model::approval_text::{AgentName, Names, Place, destination_name, render};
 use hearth::model::entity::{EnvValue, McpServer};
+use hearth::model::host::{Endpoint, Host};
+use hearth::model::host_grant::{HostRequest, HostsRequest};
 use hearth::model::id::{AgentId, ChatId, SessionId};
 use hearth::model::tool::{ToolAsker, ToolField, ToolOutcome, ToolRequest, ToolValue, digest};
 use hearth::model::visible::is_unseen;
@@ -13,6 +15,8 @@ const BORDER: u8 = 0xff;
 const SESSION: SessionId = SessionId::new(7);
 /// The kind of an approval of a tool call.
 const TOOL: u8 = b'T';
+/// The kind of an approval of many hosts.
+const HOSTS: u8 = b'H';
 /// Fields of tools that programs read.
 const FOR_PROGRAMS: [&str; 10] =
     ["command", "cmd", "script", "file_path", "filePath", "path", "notebook_path", "url", "uri", "to"];
@@ -50,6 +54,7 @@ fn asked(kind: u8, fields: Fields<'_>) -> Option<Shown> {
     let asker = Names { agents: vec![agent.clone()], chat: None };
     match kind % 5 {
         _ if kind == TOOL => tool(fields, first(""), asker),
+        _ if kind == HOSTS => hosts(fields, first(""), asker),
         0 => person(fields, agent, true),
         1 => person(fields, agent, false),
         2 => {
@@ -123,6 +128,23 @@ fn tool(fields: Fields<'_>, first: (String, String), asker: Names) -> Option<Sho
         reason: None,
     };
     Some((ApprovalSubject::Tool(Box::new(request)), asker, expected))
+}
+
+/// Hosts of an agent, each with its port.
+fn hosts(fields: Fields<'_>, first: (String, String), asker: Names) -> Option<Shown> {
+    let mut expected = vec![first];
+    let mut hosts = Vec::new();
+    for to in fields.filter_map(|text| text.parse::<Endpoint>().ok()) {
+        let local = to.port % 2 == 0;
+        expected.push((format!("{}. ", hosts.len() + 1), to.to_string()));
+        if let Host::Name(name) = &to.host
+            && let Some(written) = name.in_unicode()
+        {
+            expected.push((format!(" in session {SESSION}, as it is written: "), written));
+        }
+        hosts.push(HostRequest { session: SESSION, agent: AgentId::new(1), to, local });
+    }
+    Some((ApprovalSubject::Hosts(HostsRequest { agent: AgentId::new(1), hosts }), asker, expected))
 }
 
 fn server(fields: Fields<'_>, first: (String, String), asker: Names) -> Option<Shown> {
