@@ -2,7 +2,7 @@
 """Drives Chromium through its pipe: one JSON object per step on standard input, one answer per line on standard output.
 
 Steps: {"go": URL}, {"eval": JS}, {"wait": JS, "for": seconds}, {"shot": FILE, "width": 360, "height": 740, "dark": true},
-{"key": "Tab"}, {"requests": true}. Anything that a page writes to the console, throws, or opens as a dialog is an answer
+{"key": "Tab"}, {"requests": true}, {"axe": FILE}, {"choose": FILES, "in": SELECTOR}, {"downloads": DIRECTORY}. Anything that a page writes to the console, throws, or opens as a dialog is an answer
 to {"noise": true}.
 """
 import base64
@@ -145,6 +145,26 @@ class Browser:
             nodes = self.call("Accessibility.getFullAXTree")["nodes"]
             role = lambda node, key: node.get(key, {}).get("value", "")
             return [[role(node, "role"), role(node, "name")] for node in nodes if not node.get("ignored")]
+        if "axe" in step:
+            # In a world of its own: the page does not see it, and its policy does not forbid it.
+            frame = self.call("Page.getFrameTree")["frameTree"]["frame"]["id"]
+            world = self.call("Page.createIsolatedWorld", frameId=frame, worldName="axe")["executionContextId"]
+            with open(step["axe"], encoding="utf-8") as file:
+                self.call("Runtime.evaluate", expression=file.read(), contextId=world)
+            found = self.call("Runtime.evaluate", contextId=world, awaitPromise=True, returnByValue=True, expression=(
+                "axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.map(v => v.id + ': ' + "
+                "v.nodes.slice(0, 3).map(n => n.html + ' ' + n.failureSummary).join(' | ')))"))
+            if "exceptionDetails" in found:
+                raise RuntimeError(json.dumps(found["exceptionDetails"])[:800])
+            return found["result"]["value"]
+        if "choose" in step:
+            root = self.call("DOM.getDocument")["root"]["nodeId"]
+            node = self.call("DOM.querySelector", nodeId=root, selector=step["in"])["nodeId"]
+            self.call("DOM.setFileInputFiles", nodeId=node, files=step["choose"])
+            return True
+        if "downloads" in step:
+            self.call("Browser.setDownloadBehavior", session=None, behavior="allow", downloadPath=step["downloads"])
+            return True
         if "noise" in step:
             noise, self.noise = self.noise, []
             return noise

@@ -16,6 +16,7 @@ mod trials;
 mod upgrade;
 
 use self::trials::Reach;
+use super::check::give_way;
 use super::configuration::{self, Configuration};
 use super::human_size::decimal;
 use super::prerequisites;
@@ -76,6 +77,9 @@ pub(super) struct DoctorArgs {
     /// left out
     #[arg(long, conflicts_with_all = ["self_test", "offline"])]
     before_upgrade: bool,
+    /// For the daemon: check at the lowest priority, and end with this process
+    #[arg(long, hide = true, value_name = "PID")]
+    child_of: Option<i32>,
 }
 
 /// The answer of `hearth doctor --json`.
@@ -89,6 +93,9 @@ struct DoctorReport {
 
 /// Checks everything; fails if anything is broken.
 pub(super) fn doctor(paths: &Paths, args: &DoctorArgs, json: bool) -> Done {
+    if let Some(parent) = args.child_of {
+        give_way(parent)?;
+    }
     let daemon = daemon_status::ask(paths);
     if args.before_upgrade {
         return answer(DoctorReport { checks: upgrade::before_upgrade(paths, &daemon)?, self_test: None }, json);

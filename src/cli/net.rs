@@ -184,6 +184,13 @@ impl ConnectionJson {
     }
 }
 
+impl DecisionJson {
+    /// The agent's folder and the host.
+    pub(super) fn about(&self) -> Option<(&str, Endpoint)> {
+        Some((self.agent.as_str(), Endpoint { host: self.host.parse().ok()?, port: self.port }))
+    }
+}
+
 impl Listed for DecisionJson {
     const PLURAL: &'static str = "decisions";
     const COLUMNS: &'static [Column<Self>] = &[

@@ -84,7 +84,7 @@ pub(super) enum SessionsCommand {
 
 /// One session of `hearth sessions list --json`.
 #[derive(Debug, Serialize)]
-struct SessionJson {
+pub(super) struct SessionJson {
     session: String,
     agent: String,
     name: &'static str,
@@ -234,7 +234,13 @@ fn reset(reader: &Reader, which: &str) -> Result<Vec<Change>, Failure> {
     active.map(|session| Ok(Change::ResetSession(session.session.parse()?))).collect()
 }
 
-fn list(db: &Tables, txn: &Read<'_>, agent: Option<&str>, limit: usize) -> Result<Vec<SessionJson>, state::Error> {
+/// At most `limit` sessions of all agents or of one, most recently active first, as they are listed.
+pub(super) fn list(
+    db: &Tables,
+    txn: &Read<'_>,
+    agent: Option<&str>,
+    limit: usize,
+) -> Result<Vec<SessionJson>, state::Error> {
     let found = newest_of(db, txn, agent, limit)?;
     found.into_iter().map(|(id, session)| shape(db, txn, id, &session)).collect()
 }

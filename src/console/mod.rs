@@ -13,9 +13,11 @@ use crate::channel::webhook::Entrance;
 use crate::model::address::UserId;
 use crate::model::card::{Button, PromptSubject};
 use crate::model::console::TokenDigest;
+use crate::model::console_command::ConsoleCommand;
 use crate::model::id::ConsoleSessionId;
 
 pub mod chat;
+mod deed;
 mod form;
 mod guard;
 mod pages;
@@ -166,6 +168,18 @@ pub trait Views: Send + Sync {
     /// [`Trouble`].
     fn why(&self, who: &Visitor, id: &str) -> Seen<Why>;
 
+    /// The tables about one agent.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn agent(&self, who: &Visitor, folder: &str) -> Seen<Vec<Section>>;
+
+    /// Runs the checks of `hearth doctor`, whose result the page about the installation's health shows.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn examine(&self, who: &Visitor) -> Seen<()>;
+
     /// The tables of a topic.
     ///
     /// # Errors
@@ -219,6 +233,12 @@ pub trait Host: Send + Sync {
     /// # Errors
     /// [`Trouble`].
     fn say(&self, who: &Visitor, message: NewMessage) -> Seen<Option<String>>;
+
+    /// Carries out a command. Returns what was done, in words.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn command(&self, who: &Visitor, command: ConsoleCommand) -> Seen<String>;
 
     /// Presses a button in a chat. Returns the answer, in words.
     ///

@@ -15,7 +15,7 @@ use maud::Markup;
 
 use super::form::{Form, decode, segment};
 use super::view::Topic;
-use super::{Host, NewMessage, Seen, TokenAge, Trouble, Views, Visitor, guard, pages, stream, token};
+use super::{Host, NewMessage, Seen, TokenAge, Trouble, Views, Visitor, deed, guard, pages, stream, token};
 use crate::connections::{ConnectionHandle, Priority};
 use crate::model::card::{Button, PromptSubject};
 use crate::model::id::ConsoleSessionId;
@@ -211,6 +211,9 @@ impl Console {
                 let form = token::new_token().map_err(|error| Trouble::Failed(error.to_string()))?;
                 frame("Chat", pages::chat::page(who, &self.views.chat(who, &agent)?, &form))
             }
+            ("agents", Some(folder)) => {
+                frame("Agent", pages::topic::agent(who, &folder, &self.views.agent(who, &folder)?))
+            }
             ("why", None) => match query.get("id").trim() {
                 "" => frame("Why", pages::why::search()),
                 id => Next::Go(format!("/why/{}", segment(id))),
@@ -254,6 +257,16 @@ impl Console {
                     self.tell(who, answer);
                 }
                 Ok(Next::Go(to))
+            }
+            ("do", None) => {
+                let (command, topic) = deed::read(form).map_err(Trouble::Refused)?;
+                let done = self.host.command(who, command)?;
+                self.tell(who, done);
+                Ok(Next::Go(format!("/{}", topic.path())))
+            }
+            ("doctor", None) => {
+                self.views.examine(who)?;
+                Ok(Next::Go(format!("/{}", Topic::Health.path())))
             }
             ("press", Some(agent)) => {
                 let button = Button::parse(form.get("button")).ok_or_else(unknown)?;

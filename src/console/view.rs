@@ -2,6 +2,7 @@
 
 use super::Rank;
 use crate::model::card::Button;
+use crate::model::console_command::ConsoleCommand;
 use crate::model::time::Timestamp;
 
 /// What matters now.
@@ -295,7 +296,95 @@ pub struct Section {
     /// Headings of the columns.
     pub columns: Vec<String>,
     /// The rows.
-    pub rows: Vec<Vec<String>>,
+    pub rows: Vec<Row>,
     /// What to say below it, or instead of it.
     pub note: Option<String>,
+    /// Forms below it.
+    pub forms: Vec<Entry>,
+}
+
+/// A row of a table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Row {
+    /// Its cells.
+    pub cells: Vec<Cell>,
+    /// What can be done with it.
+    pub buttons: Vec<RowButton>,
+}
+
+/// A cell of a table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// Its text.
+    pub text: String,
+    /// The page that it leads to.
+    pub link: Option<Link>,
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text, link: None }
+    }
+}
+
+/// A page that a cell leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// The page of the agent that the cell names.
+    Agent,
+    /// The history of the message that the cell names.
+    Why,
+}
+
+/// A button of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowButton {
+    /// Its text.
+    pub label: String,
+    /// What it does.
+    pub command: ConsoleCommand,
+    /// Whether one press is enough.
+    pub care: Care,
+}
+
+/// Whether a button needs a second press.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Care {
+    /// It can be taken back, or does little.
+    Light,
+    /// It ends or forbids something, so it is shown after another press.
+    Grave,
+}
+
+/// A form with two fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its heading.
+    pub title: &'static str,
+    /// The first field.
+    pub of: Field,
+    /// The second one.
+    pub to: Field,
+    /// What it can do, and the texts of the buttons.
+    pub buttons: Vec<EntryButton>,
+}
+
+/// A field of a form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// What it is about.
+    pub label: &'static str,
+    /// What can be chosen; none for any text.
+    pub choices: Option<Vec<String>>,
+    /// An example of a text.
+    pub example: &'static str,
+}
+
+/// A button of a form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EntryButton {
+    /// Its text.
+    pub label: &'static str,
+    /// What it does, as [`ConsoleCommand`]s are named in forms.
+    pub what: &'static str,
 }

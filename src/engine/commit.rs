@@ -9,6 +9,7 @@ use super::tx::clock_guard::Steady;
 use super::tx::counted::CountedWords;
 use super::tx::entropy::Entropy;
 use super::{Applied, Cx, Tx, apply, hooks, workspaces};
+use crate::model::console_command::ConsoleCommand;
 use crate::model::input::Input;
 use crate::model::policy::Policy;
 use crate::model::report::Reply;
@@ -276,14 +277,24 @@ impl Undo {
 fn may_be_undone(one: &Submission, no_room: bool) -> bool {
     let refused = matches!(
         one.input,
-        Input::Configure(_) | Input::Console(_) | Input::Task(_) | Input::Group(..) | Input::Workspace(_)
+        Input::Configure(_)
+            | Input::CommandAs(..)
+            | Input::Console(_)
+            | Input::Task(_)
+            | Input::Group(..)
+            | Input::Workspace(_)
     );
     one.dry_run || refused || (no_room && is_new_work(&one.input))
 }
 
 /// Whether an input also starts work whose time has come, if there is space.
 fn may_begin_work(input: &Input) -> bool {
-    matches!(input, Input::Start | Input::Sweep(_) | Input::Task(_) | Input::Collected(_))
+    matches!(input, Input::Start | Input::Sweep(_) | Input::Task(_) | Input::CommandAs(..) | Input::Collected(_))
+}
+
+/// Whether a command about tasks starts work or stores more.
+const fn begins(command: &TaskCommand) -> bool {
+    matches!(command, TaskCommand::Add(_) | TaskCommand::Set(..) | TaskCommand::Run(_))
 }
 
 /// Whether an input is refused while the store is full. All others end or remove something, or are needed to run at
@@ -292,7 +303,12 @@ fn is_new_work(input: &Input) -> bool {
     match input {
         Input::Inbound(_) | Input::PairingCode(..) => true,
         Input::Configure(configure) => !configure.may_make_room(),
-        Input::Task(command) => matches!(command, TaskCommand::Add(_) | TaskCommand::Set(..) | TaskCommand::Run(_)),
+        Input::Task(command) => begins(command),
+        Input::CommandAs(_, command) => match &**command {
+            ConsoleCommand::Task(command) => begins(command),
+            ConsoleCommand::Change(change) => !change.takes_away(),
+            ConsoleCommand::SignOut(_) => false,
+        },
         Input::Workspace(input) => workspaces::is_new_work(input),
         Input::Start
         | Input::Collected(_)

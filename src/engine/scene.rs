@@ -191,6 +191,7 @@ fn a_change_that_expects_another_configuration_is_refused() {
     let put = |expected| Configure {
         changes: vec![Change::PutAgent(folder("c"), settings())],
         origin: Origin::Runtime,
+        by: None,
         expected: Some(expected),
     };
     let mut replies = Vec::new();

@@ -27,6 +27,8 @@ pub struct Configure {
     pub changes: Vec<Change>,
     /// Who asks.
     pub origin: Origin,
+    /// The person who asks; none is the operator of this machine.
+    pub by: Option<UserId>,
     /// Digest of the configuration on which the changes are based. They are refused if it has changed since.
     pub expected: Option<u64>,
 }
@@ -35,7 +37,7 @@ impl Configure {
     /// Changes that do not depend on the current configuration.
     #[must_use]
     pub const fn new(changes: Vec<Change>, origin: Origin) -> Self {
-        Self { changes, origin, expected: None }
+        Self { changes, origin, by: None, expected: None }
     }
 
     /// Whether it is allowed in a full store: it changes the limits, or only removes things.
@@ -158,7 +160,8 @@ impl Change {
     }
 
     /// Whether it stores nothing permanently.
-    const fn takes_away(&self) -> bool {
+    #[must_use]
+    pub const fn takes_away(&self) -> bool {
         match self {
             Self::RemoveAgent(_)
             | Self::PurgeAgent(_)

@@ -4,12 +4,13 @@ use super::address::{Address, ChannelName, ForeignId, UserId};
 use super::card::{Button, PromptSubject};
 use super::configure::Configure;
 use super::console::ConsoleInput;
+use super::console_command::ConsoleCommand;
 use super::content::{Attachment, Content};
 use super::delivery::{Attempt, DeliveryResult};
 use super::entity::Packages;
 use super::gateway::ModelCall;
 use super::group::GroupInput;
-use super::id::{AgentId, BodyId, OutboundId, SessionId};
+use super::id::{AgentId, BodyId, ConsoleSessionId, OutboundId, SessionId};
 use super::incarnation::Exit;
 use super::mailbox::{Collection, Observation};
 use super::message::MessageKind;
@@ -52,6 +53,8 @@ pub enum Input {
     Decide(PromptSubject, String),
     /// A person decides in the console: the value of an option.
     DecideAs(UserId, PromptSubject, String),
+    /// The person of a console session gives a command.
+    CommandAs(ConsoleSessionId, Box<ConsoleCommand>),
     /// Something happened to a session of the console.
     Console(ConsoleInput),
     /// A channel opened a direct message with a user, or could not.

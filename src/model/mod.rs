@@ -20,6 +20,7 @@ pub mod channel;
 pub mod configure;
 pub mod connection;
 pub mod console;
+pub mod console_command;
 pub mod content;
 pub mod delivery;
 pub mod effect;

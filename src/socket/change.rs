@@ -53,7 +53,7 @@ impl ChangeRequest {
             changes.push(Change::Prune);
         }
         let origin = if self.from_file { Origin::File } else { Origin::Runtime };
-        Ok(Configure { changes, origin, expected: self.expected })
+        Ok(Configure { changes, origin, by: None, expected: self.expected })
     }
 }
 

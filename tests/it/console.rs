@@ -12,6 +12,7 @@ use crate::host::{Host, wait_for};
 
 mod browser;
 mod sessions;
+mod tables;
 
 /// An answer to a request.
 #[derive(Debug)]
@@ -134,6 +135,9 @@ agent = "main"
 engage = "pattern"
 pattern = "."
 "#;
+
+/// The name of that chat.
+const HOSTILE_NAME: &str = "Family <b>x</b><script>window.xss=1</script>";
 
 /// The user who runs the tests.
 fn me() -> String {

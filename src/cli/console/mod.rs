@@ -18,6 +18,7 @@ use crate::socket::protocol::{ConsoleLink, Request, Response};
 use crate::state::{self, Read, Reader, Tables};
 
 mod chat;
+mod health;
 mod topics;
 mod views;
 

@@ -1,11 +1,12 @@
 //! Reads what the console's pages show, and checks who may see it.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 
-use super::topics::Around;
+use super::health::{Around, Examined};
 use super::{chat, topics};
 use crate::cli::report::Report;
 use crate::cli::watch::{self, SessionView};
+use crate::cli::last_backup::BackupStatus;
 use crate::cli::{approvals, questions, spend, why};
 use crate::clock;
 use crate::console::view::{AgentName, Asked, Chat, Home, Prompt, Recent, Run, Section, Topic, Why};
@@ -21,15 +22,21 @@ const ASKED_MAX: usize = 50;
 const OPEN_MAX: usize = 1_000;
 
 /// The store of a running daemon.
-pub(in crate::cli) struct StoreViews(Weak<Daemon>);
+pub(in crate::cli) struct StoreViews {
+    daemon: Weak<Daemon>,
+    /// The result of the last checks.
+    examined: Mutex<Option<Examined>>,
+    /// Held while checks are running.
+    examining: Mutex<()>,
+}
 
 impl StoreViews {
     pub(in crate::cli) fn new(daemon: &Arc<Daemon>) -> Arc<Self> {
-        Arc::new(Self(Arc::downgrade(daemon)))
+        Arc::new(Self { daemon: Arc::downgrade(daemon), examined: Mutex::default(), examining: Mutex::default() })
     }
 
     fn daemon(&self) -> Seen<Arc<Daemon>> {
-        self.0.upgrade().ok_or_else(|| Trouble::Failed("Hearth is stopping.".to_owned()))
+        self.daemon.upgrade().ok_or_else(|| Trouble::Failed("Hearth is stopping.".to_owned()))
     }
 
     fn read<T>(&self, look: impl FnOnce(&Tables, &Read<'_>) -> Result<T, state::Error>) -> Seen<T> {
@@ -103,8 +110,38 @@ impl Views for StoreViews {
     fn topic(&self, who: &Visitor, topic: Topic) -> Seen<Vec<Section>> {
         let daemon = self.daemon()?;
         let usage = daemon.store().usage().map_err(|error| Trouble::Failed(error.to_string()))?;
-        let around = Around { status: daemon.status(), usage };
+        let settings = self.read(|db, txn| db.settings.get(txn, &()))?;
+        let backup = BackupStatus::look(daemon.paths(), settings.and_then(|settings| settings.backup).as_ref());
+        let examined = self.examined.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let around = Around { status: daemon.status(), usage, backup, examined };
         self.read(|db, txn| topics::read(db, txn, who, topic, &around))
+    }
+
+    fn agent(&self, who: &Visitor, folder: &str) -> Seen<Vec<Section>> {
+        let none = || Trouble::NotFound("There is no such agent, or you may not see it.".to_owned());
+        if !who.rank.sees(folder) {
+            return Err(none());
+        }
+        self.read(|db, txn| topics::agent(db, txn, folder))?.ok_or_else(none)
+    }
+
+    fn examine(&self, who: &Visitor) -> Seen<()> {
+        if !Topic::Health.is_for(&who.rank) {
+            return Err(Trouble::Forbidden("You may not see the state of this installation.".to_owned()));
+        }
+        let daemon = self.daemon()?;
+        let _alone = match self.examining.try_lock() {
+            Ok(alone) => alone,
+            Err(TryLockError::Poisoned(alone)) => alone.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                return Err(Trouble::Refused("Checks are running already: look again in a moment.".to_owned()));
+            }
+        };
+        let answer = daemon.examine().map_err(Trouble::Failed)?;
+        let examined = Examined::read(&answer, clock::wall())
+            .map_err(|error| Trouble::Failed(format!("The answer of `hearth doctor` cannot be read: {error}")))?;
+        *self.examined.lock().unwrap_or_else(PoisonError::into_inner) = Some(examined);
+        Ok(())
     }
 }
 

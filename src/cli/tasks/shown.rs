@@ -320,6 +320,51 @@ fn newest_slots(db: &Tables, txn: &Read<'_>, id: TaskId, limit: usize) -> Result
     Ok(fires.into_iter().map(|(slot, fire)| slot_json(slot.at, &fire)).collect())
 }
 
+/// A run of a task, for the console.
+pub(in crate::cli) struct PastRun {
+    pub(in crate::cli) task: String,
+    pub(in crate::cli) agent: String,
+    /// When it was scheduled.
+    pub(in crate::cli) at: String,
+    pub(in crate::cli) outcome: String,
+    pub(in crate::cli) message: Option<String>,
+    pub(in crate::cli) detail: String,
+}
+
+/// Tasks whose runs are read, the newest tasks first.
+const TASKS_READ: usize = 500;
+/// Runs of one task that are read.
+const RUNS_READ: usize = 10;
+
+/// The newest runs of the newest tasks, also of tasks that have ended.
+pub(in crate::cli) fn past_runs(
+    db: &Tables,
+    txn: &Read<'_>,
+    sees: &dyn Fn(&str) -> bool,
+) -> Result<Vec<PastRun>, state::Error> {
+    let mut found = Vec::new();
+    let mut next = db.tasks.last(txn, ..)?;
+    for _ in 0..TASKS_READ {
+        let Some((id, task)) = next else { break };
+        next = db.tasks.last(txn, ..id)?;
+        let agent = lookup::folder(db, txn, task.agent)?;
+        if !sees(&agent) {
+            continue;
+        }
+        let runs = newest_slots(db, txn, id, RUNS_READ)?.into_iter().map(|slot| PastRun {
+            task: id.to_string(),
+            agent: agent.clone(),
+            outcome: slot.outcome.replace('_', " "),
+            detail: detail(&slot),
+            at: slot.slot,
+            message: slot.message,
+        });
+        found.extend(runs);
+    }
+    found.sort_by(|one, other| other.at.cmp(&one.at));
+    Ok(found)
+}
+
 /// Lists the outcomes of a task's scheduled runs.
 pub(super) fn history(paths: &Paths, id: TaskId, limit: usize, json: bool) -> Done {
     let found = Reader::open(paths.data())?.read(|db, txn| {

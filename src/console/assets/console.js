@@ -19,7 +19,16 @@ function times(root) {
 // A form that a person fills in is not taken away.
 function busy(live) {
   const field = document.activeElement;
-  return live.contains(field) && /^(INPUT|TEXTAREA|BUTTON)$/.test(field.tagName);
+  return live.contains(field) && /^(INPUT|TEXTAREA|BUTTON|SELECT|SUMMARY)$/.test(field.tagName);
+}
+
+// What a person opened or closed stays so.
+function keepOpen(live, next) {
+  const known = new Map();
+  for (const one of live.querySelectorAll("details[data-key]")) known.set(one.dataset.key, one.open);
+  for (const one of next.querySelectorAll("details[data-key]")) {
+    if (known.has(one.dataset.key)) one.open = known.get(one.dataset.key);
+  }
 }
 
 async function refresh() {
@@ -35,6 +44,7 @@ async function refresh() {
     const next = page.getElementById("live");
     if (next && !busy(live)) {
       times(next);
+      keepOpen(live, next);
       if (next.innerHTML !== live.innerHTML) {
         const down = atEnd();
         live.replaceChildren(...next.childNodes);

@@ -38,7 +38,7 @@ fn card(who: &Visitor, prompt: &Prompt) -> Markup {
             pre class="about" tabindex="0" { (prompt.about) }
             (facts(&prompt.facts))
             @if !prompt.held.is_empty() {
-                details open {
+                details open data-key={ (prompt.id) " waiting" } {
                     summary { (prompt.held.len()) " waiting" }
                     @for held in &prompt.held { (waiting(held)) }
                 }

@@ -5,13 +5,14 @@ use std::sync::{Arc, Weak};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::people;
+use super::{people, words};
 use crate::console::{Host, NewMessage, Seen, Trouble, Visitor, chat};
 use crate::daemon::Daemon;
 use crate::model::address::{Address, ForeignId, UserId};
 use crate::model::card::{Button, PromptSubject};
 use crate::model::configure::{Change, ChatSpec, Configure, WiringSpec};
 use crate::model::console::{ConsoleInput, TokenDigest};
+use crate::model::console_command::ConsoleCommand;
 use crate::model::content::{Content, RawJson};
 use crate::model::entity::{Engage, Folder, Ignored, Origin, SenderScope, SessionMode, UnknownSenders};
 use crate::model::id::ConsoleSessionId;
@@ -184,6 +185,12 @@ impl Host for ConsoleHost {
             },
             other => Err(Trouble::Failed(other.unexpected())),
         }
+    }
+
+    fn command(&self, who: &Visitor, command: ConsoleCommand) -> Seen<String> {
+        let done = words::before(&command);
+        let reply = self.submit(Input::CommandAs(who.session, Box::new(command)))?;
+        words::after(done, reply).map_err(Trouble::Failed)
     }
 
     fn press(&self, who: &Visitor, agent: &str, button: Button) -> Seen<String> {

@@ -18,6 +18,7 @@ use crate::socket::protocol::{ConsoleLink, Response};
 mod host;
 mod links;
 mod people;
+mod words;
 
 pub use people::rank;
 
@@ -142,6 +143,15 @@ impl Daemon {
     /// Why the console does not listen although it should.
     pub fn console_trouble(&self) -> Option<String> {
         self.console.running().trouble.clone()
+    }
+
+    /// Has the checks of `hearth doctor` run in a process of their own, without the network. Returns its JSON.
+    ///
+    /// # Errors
+    /// Why that failed.
+    pub fn examine(&self) -> Result<String, String> {
+        let arguments = ["doctor", "--offline", "--json"].map(str::to_owned);
+        super::child::answer(&self.paths, &arguments, &self.stop)
     }
 
     /// Makes a link that signs a person in once.

@@ -7,15 +7,18 @@ use crate::entities::{
     channels, console, destinations, halt, hosts, mutes, people, restart, roles, sessions, threads, tool_rules, wirings,
 };
 use crate::lifecycle::{budget, rollout};
+use crate::model::address::UserId;
 use crate::model::configure::{Change, Configure, Settings};
 use crate::model::entity::{Engage, Origin};
 use crate::model::host_grant::HostDecision;
 use crate::model::report::{Action, Refusal, Reply};
+use crate::model::task_command::TaskCommand;
 use crate::rows::{budgets, settings};
 use crate::rules::{launch_spec, pattern};
 use crate::tx::Tx;
 use crate::{Result, entities, rows, schedule};
 
+pub(crate) mod by_person;
 pub(crate) mod prune;
 
 /// Applies all changes. The first one that is impossible refuses the whole request.
@@ -26,6 +29,7 @@ pub(crate) fn configure(tx: &mut Tx<'_, '_>, configure: Configure) -> Result<Rep
         let message = "the configuration changed meanwhile, nothing was done: run the command again";
         return Ok(Reply::refused(Refusal::CHANGED, message.to_owned()));
     }
+    let by = configure.by.as_ref();
     let mut reports = Vec::new();
     let named = Named::of(&configure.changes);
     let people = configure.changes.iter().filter_map(Change::person).cloned().collect();
@@ -36,7 +40,7 @@ pub(crate) fn configure(tx: &mut Tx<'_, '_>, configure: Configure) -> Result<Rep
         }
         let made = match change {
             Change::Prune => prune::prune(tx, &named, &mut after)?,
-            change => put(tx, change, configure.origin, &mut after)?,
+            change => put(tx, change, Author { origin: configure.origin, by }, &mut after)?,
         };
         match made {
             Ok(mut made) => reports.append(&mut made),
@@ -50,7 +54,16 @@ pub(crate) fn configure(tx: &mut Tx<'_, '_>, configure: Configure) -> Result<Rep
     Ok(Reply::Configured(reports))
 }
 
-fn put(tx: &mut Tx<'_, '_>, change: Change, origin: Origin, after: &mut ChangedAgents) -> Result<ChangeResult> {
+/// Who makes a change.
+#[derive(Clone, Copy)]
+struct Author<'a> {
+    origin: Origin,
+    /// The person; none is the operator of this machine.
+    by: Option<&'a UserId>,
+}
+
+fn put(tx: &mut Tx<'_, '_>, change: Change, author: Author<'_>, after: &mut ChangedAgents) -> Result<ChangeResult> {
+    let Author { origin, by } = author;
     match change {
         Change::PutSettings(settings) => put_settings(tx, &settings, after),
         Change::PutAgent(folder, settings) => entities::agents::put(tx, &folder, settings, origin, after),
@@ -63,9 +76,9 @@ fn put(tx: &mut Tx<'_, '_>, change: Change, origin: Origin, after: &mut ChangedA
         Change::RemoveWiring(channel, id, folder) => wirings::remove(tx, &channel, &id, &folder, after),
         Change::DenyChat(channel, id) => destinations::deny(tx, &channel, &id, true),
         Change::AllowChat(channel, id) => destinations::deny(tx, &channel, &id, false),
-        Change::Grant(user, role) => roles::grant(tx, &user, &role),
+        Change::Grant(user, role) => roles::grant(tx, &user, &role, by),
         Change::Revoke(user, role) => roles::revoke(tx, &user, &role),
-        Change::AddMember(folder, user) => roles::add_member(tx, &folder, &user),
+        Change::AddMember(folder, user) => roles::add_member(tx, &folder, &user, by),
         Change::RemoveMember(folder, user) => roles::remove_member(tx, &folder, &user),
         Change::AddDestination(folder, name, to) => destinations::add(tx, &folder, &name, &to, after),
         Change::RemoveDestination(folder, name) => destinations::remove(tx, &folder, &name, after),
@@ -78,11 +91,11 @@ fn put(tx: &mut Tx<'_, '_>, change: Change, origin: Origin, after: &mut ChangedA
         Change::UnmuteName(folder, name) => mutes::unmute(tx, &folder, &name),
         Change::EndSticky(folder, address) => threads::end_sticky(tx, &folder, &address),
         Change::RestartAgent(folder, message) => restart::agent(tx, &folder, message.as_deref(), after),
-        Change::StopAgent(folder) => halt::stop(tx, &folder),
-        Change::FreezeAgent(folder) => halt::freeze(tx, &folder),
+        Change::StopAgent(folder) => halt::stop(tx, &folder, by),
+        Change::FreezeAgent(folder) => halt::freeze(tx, &folder, by),
         Change::UnfreezeAgent(folder) => halt::unfreeze(tx, &folder),
-        Change::AllowHost(folder, to) => hosts::decide(tx, &folder, &to, HostDecision::Always),
-        Change::DenyHost(folder, to) => hosts::decide(tx, &folder, &to, HostDecision::Never),
+        Change::AllowHost(folder, to) => hosts::decide(tx, &folder, &to, hosts::Decided { decision: HostDecision::Always, by }),
+        Change::DenyHost(folder, to) => hosts::decide(tx, &folder, &to, hosts::Decided { decision: HostDecision::Never, by }),
         Change::RevokeHost(folder, to) => hosts::revoke(tx, &folder, &to),
         Change::RestartSession(session) => restart::one(tx, session, after),
         Change::OpenSession(folder, address) => sessions::session(tx, &folder, &address),
@@ -93,6 +106,14 @@ fn put(tx: &mut Tx<'_, '_>, change: Change, origin: Origin, after: &mut ChangedA
         Change::ForgetToolGrant(folder, id) => tool_rules::forget(tx, &folder, id, after),
         Change::Prune => Ok(Ok(Vec::new())),
     }
+}
+
+/// Carries out an operator's command about tasks.
+pub(crate) fn task(tx: &mut Tx<'_, '_>, command: TaskCommand) -> Result<Reply> {
+    Ok(match schedule::change::command(tx, command, None)? {
+        Ok((id, task)) => Reply::Task(id, Box::new(task)),
+        Err(why) => Reply::refused("invalid", why),
+    })
 }
 
 /// Why a change is invalid regardless of what the store holds.

@@ -4,6 +4,7 @@ use crate::Result;
 use crate::entities::change;
 use crate::entities::change::ChangeResult;
 use crate::lifecycle::network;
+use crate::model::address::UserId;
 use crate::model::approval::Decider;
 use crate::model::entity::Folder;
 use crate::model::host::Endpoint;
@@ -12,13 +13,20 @@ use crate::model::report::Action;
 use crate::rows::{agents, host_grants};
 use crate::tx::Tx;
 
+/// What is decided about a host, and by whom; none is the operator of this machine.
+pub(crate) struct Decided<'a> {
+    pub(crate) decision: HostDecision,
+    pub(crate) by: Option<&'a UserId>,
+}
+
 /// Allows or refuses a host until that is revoked.
 pub(crate) fn decide(
     tx: &mut Tx<'_, '_>,
     folder: &Folder,
     to: &Endpoint,
-    decision: HostDecision,
+    decided: Decided<'_>,
 ) -> Result<ChangeResult> {
+    let Decided { decision, by } = decided;
     let Some((id, _)) = agents::find(tx, folder)? else { return Ok(Err(agents::missing(folder))) };
     let known = host_grants::find(tx, id, to)?;
     let action = match &known {
@@ -27,7 +35,8 @@ pub(crate) fn decide(
         None => Action::Created,
     };
     if action != Action::Unchanged {
-        let grant = HostGrant { to: to.clone(), decision, by: Decider::Operator, at: tx.now.wall };
+        let by = by.cloned().map_or(Decider::Operator, Decider::Person);
+        let grant = HostGrant { to: to.clone(), decision, by, at: tx.now.wall };
         host_grants::put(tx, id, &grant)?;
         network::renew(tx, id)?;
     }

@@ -13,7 +13,12 @@ use crate::state::{GrantKey, MemberKey, PersonKey, RoleHolderKey};
 use crate::tx::Tx;
 
 /// Gives a person a role. Creates the person's row if there is none.
-pub(crate) fn grant(tx: &mut Tx<'_, '_>, user: &UserId, spec: &RoleSpec) -> Result<ChangeResult> {
+pub(crate) fn grant(
+    tx: &mut Tx<'_, '_>,
+    user: &UserId,
+    spec: &RoleSpec,
+    by: Option<&UserId>,
+) -> Result<ChangeResult> {
     let role = match role(tx, spec)? {
         Ok(role) => role,
         Err(reason) => return Ok(Err(reason)),
@@ -25,7 +30,7 @@ pub(crate) fn grant(tx: &mut Tx<'_, '_>, user: &UserId, spec: &RoleSpec) -> Resu
         return Ok(Ok(vec![change::report(entity, Action::Unchanged)]));
     }
     let at = tx.now.wall;
-    tx.db.roles.put(tx, &key, &Grant { user: user.clone(), at, by: None, origin: Origin::Runtime })?;
+    tx.db.roles.put(tx, &key, &Grant { user: user.clone(), at, by: by.cloned(), origin: Origin::Runtime })?;
     Ok(Ok(vec![change::report(entity, Action::Created)]))
 }
 
@@ -45,7 +50,12 @@ pub(crate) fn revoke(tx: &mut Tx<'_, '_>, user: &UserId, spec: &RoleSpec) -> Res
 }
 
 /// Makes a person a member of an agent.
-pub(crate) fn add_member(tx: &mut Tx<'_, '_>, folder: &Folder, user: &UserId) -> Result<ChangeResult> {
+pub(crate) fn add_member(
+    tx: &mut Tx<'_, '_>,
+    folder: &Folder,
+    user: &UserId,
+    by: Option<&UserId>,
+) -> Result<ChangeResult> {
     let Some((agent, _)) = agents::find(tx, folder)? else { return Ok(Err(agents::missing(folder))) };
     know(tx, user)?;
     let key = MemberKey { agent, person: PersonKey::of(user) };
@@ -53,7 +63,7 @@ pub(crate) fn add_member(tx: &mut Tx<'_, '_>, folder: &Folder, user: &UserId) ->
     if tx.db.members.contains(tx, &key)? {
         return Ok(Ok(vec![change::report(entity, Action::Unchanged)]));
     }
-    let membership = Membership { user: user.clone(), at: tx.now.wall, by: None, origin: Origin::Runtime };
+    let membership = Membership { user: user.clone(), at: tx.now.wall, by: by.cloned(), origin: Origin::Runtime };
     tx.db.members.put(tx, &key, &membership)?;
     Ok(Ok(vec![change::report(entity, Action::Created)]))
 }

@@ -8,14 +8,15 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::{Console, FAMILY};
+use super::tables::PEOPLE;
+use super::{Console, FAMILY, HOSTILE_NAME};
 use crate::host::{event, skipped, wait_for};
 
 /// What strangers send: it would run in a page that does not escape it.
 const HOSTILE: &str = "<img src=x onerror=\"window.xss=1\"><script>window.xss=1</script>\"'><svg onload=window.xss=1>";
 
 /// A browser with one page.
-struct Browser {
+pub(super) struct Browser {
     child: Child,
     steps: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
@@ -23,7 +24,7 @@ struct Browser {
 
 impl Browser {
     /// None if this machine has no browser, which the list of skipped tests says.
-    fn start() -> Option<Self> {
+    pub(super) fn start() -> Option<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let names = ["chromium", "chromium-browser", "google-chrome"];
         let found =
@@ -55,41 +56,68 @@ impl Browser {
     }
 
     #[track_caller]
-    fn step(&mut self, step: &Value) -> Value {
+    pub(super) fn step(&mut self, step: &Value) -> Value {
         let steps = self.steps.as_mut().unwrap();
         writeln!(steps, "{step}").unwrap();
         self.answer()
     }
 
     #[track_caller]
-    fn go(&mut self, url: &str) {
+    pub(super) fn go(&mut self, url: &str) {
         self.step(&json!({"go": url}));
     }
 
     #[track_caller]
-    fn eval(&mut self, script: &str) -> Value {
+    pub(super) fn eval(&mut self, script: &str) -> Value {
         self.step(&json!({"eval": script}))
     }
 
     #[track_caller]
-    fn wait(&mut self, script: &str) {
+    pub(super) fn wait(&mut self, script: &str) {
         self.step(&json!({"wait": script}));
     }
 
-    fn text(&mut self) -> String {
+    pub(super) fn text(&mut self) -> String {
         self.eval("document.body.innerText").as_str().unwrap().to_owned()
     }
 
     /// Presses the button with this text and waits for the next page.
     #[track_caller]
-    fn press(&mut self, label: &str) {
+    pub(super) fn press(&mut self, label: &str) {
         let button = format!("[...document.querySelectorAll('button')].find(b => b.innerText.trim() === {label:?})");
         self.eval(&format!("window.before = 1; ({button}).click()"));
         self.wait("!window.before && document.readyState === 'complete'");
     }
 
+    /// Presses a button in the row of a table whose first cell, or second one, is this.
     #[track_caller]
-    fn sign_in(&mut self, console: &Console, user: &[&str]) {
+    pub(super) fn press_in(&mut self, row: &str, label: &str) {
+        let found = format!(
+            "[...document.querySelectorAll('tr')].filter(r => r.cells[0].innerText.trim() === {row:?})\
+             .flatMap(r => [...r.querySelectorAll('button')]).find(b => b.textContent === {label:?})"
+        );
+        self.eval(&format!("window.before = 1; ({found}).click()"));
+        self.wait("!window.before && document.readyState === 'complete'");
+    }
+
+    /// Opens what is done with care, and presses its button.
+    #[track_caller]
+    pub(super) fn grave(&mut self, key: &str, label: &str) {
+        let place = format!("document.querySelector('[data-key^={key:?}]')");
+        self.eval(&format!("{place}.querySelector('summary').click()"));
+        assert_eq!(self.eval(&format!("{place}.querySelector('button').innerText.trim()")), label);
+        self.eval(&format!("window.before = 1; {place}.querySelector('button').click()"));
+        self.wait("!window.before && document.readyState === 'complete'");
+    }
+
+    /// Writes into a field.
+    #[track_caller]
+    pub(super) fn fill(&mut self, name: &str, text: &str) {
+        self.eval(&format!("document.querySelector('form.entry [name={name}]').value = {text:?}"));
+    }
+
+    #[track_caller]
+    pub(super) fn sign_in(&mut self, console: &Console, user: &[&str]) {
         let code = console.code(user);
         self.go(&format!("http://{}/sign-in/{code}", console.here()));
         self.press("Sign in");
@@ -105,7 +133,8 @@ impl Drop for Browser {
 }
 
 /// The pictures of docs/console.md.
-const DOCUMENTED: [&str; 4] = ["home-desktop", "decision-phone", "chat-desktop-dark", "why-phone"];
+const DOCUMENTED: [&str; 6] =
+    ["home-desktop", "decision-phone", "chat-desktop-dark", "why-phone", "tasks-desktop", "people-phone-dark"];
 
 /// Where a picture goes: into the documents if they are to be updated and have it.
 fn picture(name: &str) -> PathBuf {
@@ -133,7 +162,7 @@ fn hostile() -> Console {
 
 /// What has to hold for every page.
 #[track_caller]
-fn look(browser: &mut Browser, console: &Console, name: &str) {
+pub(super) fn look(browser: &mut Browser, console: &Console, name: &str) {
     for (shape, width, height, dark) in [
         ("phone", 360, 740, false),
         ("phone-dark", 360, 740, true),
@@ -175,9 +204,9 @@ fn every_page_shows_what_strangers_send_as_text() {
     let here = console.here();
     let code = console.code(&[]);
     browser.go(&format!("http://{here}/sign-in/{code}"));
-    look(&mut browser, &console, "sign-in");
+    look(&mut browser, &console, "hostile-sign-in");
     browser.sign_in(&console, &[]);
-    look(&mut browser, &console, "home");
+    look(&mut browser, &console, "hostile-home");
     assert!(browser.text().contains("<script>window.xss=1</script>"), "it is shown: {}", browser.text());
     for (path, name) in [
         ("asked", "decisions"),
@@ -187,6 +216,7 @@ fn every_page_shows_what_strangers_send_as_text() {
         ("why", "why-ask"),
         ("sessions", "sessions"),
         ("agents", "agents"),
+        ("agents/main", "agent"),
         ("tasks", "tasks"),
         ("people", "people"),
         ("spend", "spend"),
@@ -194,7 +224,7 @@ fn every_page_shows_what_strangers_send_as_text() {
         ("health", "health"),
     ] {
         browser.go(&format!("http://{here}/{path}"));
-        look(&mut browser, &console, name);
+        look(&mut browser, &console, &format!("hostile-{name}"));
     }
     browser.go(&format!("http://{here}/asked"));
     assert!(browser.text().contains("window.xss=1"), "{}", browser.text());
@@ -203,6 +233,48 @@ fn every_page_shows_what_strangers_send_as_text() {
     browser.step(&json!({"requests": true}));
     browser.eval("history.back()");
     browser.wait("document.body.innerText.includes('Not signed in')");
+}
+
+/// The pages as people see them, who are friendly. Some of the pictures are in the documents.
+#[test]
+fn pages_look_well() {
+    let Some(mut browser) = Browser::start() else { return };
+    let console = Console::with(&format!("{}{PEOPLE}", FAMILY.replace(HOSTILE_NAME, "Family")));
+    let here = console.here();
+    for (id, chat, sender, name, text) in [
+        ("f1", "77", "900", "Grace", "Hello, it is Grace. May I talk to you as well?"),
+        ("f2", "1", "5", "Mel", "What is the weather on Saturday?"),
+    ] {
+        let mut message = event(id, text);
+        message["platformId"] = chat.into();
+        message["message"]["content"]["senderId"] = sender.into();
+        message["message"]["content"]["senderName"] = name.into();
+        console.host.done(&["inject", "--json"], message.to_string().as_bytes());
+    }
+    for (prompt, every) in [("Remind us of birthdays this week", "24h"), ("Summarise the news", "12h")] {
+        console.host.done(&["tasks", "add", "main", prompt, "--every", every, "--no-chat"], b"");
+    }
+    console.host.done(&["tasks", "run", "ta2"], b"");
+    console.host.done(&["tasks", "pause", "ta2"], b"");
+    console.host.wait_settled();
+    browser.sign_in(&console, &[]);
+    look(&mut browser, &console, "home");
+    for page in ["tasks", "people", "agents", "agents/main", "spend", "network", "health", "sessions", "why"] {
+        browser.go(&format!("http://{here}/{page}"));
+        look(&mut browser, &console, &page.replace('/', "-"));
+    }
+    browser.go(&format!("http://{here}/asked/ap1"));
+    look(&mut browser, &console, "decision");
+    browser.go(&format!("http://{here}/chat/main"));
+    for (at, text) in ["Good morning!", "Please remind me to water the plants at six."].iter().enumerate() {
+        browser.eval(&format!("document.querySelector('textarea').value = {text:?}"));
+        browser.eval("document.getElementById('say').requestSubmit()");
+        browser.wait(&format!("document.querySelectorAll('.line.agent').length === {}", at + 1));
+    }
+    look(&mut browser, &console, "chat");
+    let last = browser.eval("[...document.querySelectorAll('.line.person')].at(-1).id");
+    browser.go(&format!("http://{here}/why/{}", last.as_str().unwrap()));
+    look(&mut browser, &console, "why");
 }
 
 #[test]
@@ -232,7 +304,7 @@ fn a_chat_goes_on_after_the_daemon_was_killed_and_nothing_is_doubled() {
     assert_eq!(browser.eval(order), "person,agent,person,agent");
     assert_eq!(browser.eval("typeof window.xss"), "undefined");
     browser.step(&json!({"noise": true}));
-    look(&mut browser, &console, "chat");
+    look(&mut browser, &console, "hostile-chat");
     // A second page of the same chat is told of what the first one sends.
     let mut other = Browser::start().unwrap();
     other.sign_in(&console, &[]);

@@ -58,8 +58,8 @@ pub(super) const IMPORTS: &[(&str, &[&str])] = &[
     ("config", &["model", "time"]),
     ("socket", &["config", "connections", "crash", "model"]),
     ("channel", &["config", "connections", "crash", "http", "model"]),
-    // Its chats are a channel, and it listens like one.
-    ("console", &["channel", "clock", "connections", "model"]),
+    // Its chats are a channel, it listens like one, and its forms name roles as hearth.toml does.
+    ("console", &["channel", "clock", "config", "connections", "model"]),
     ("provider", &["http", "model"]),
     ("http", &[]),
     ("agent_socket", &["model"]),

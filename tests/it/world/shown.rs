@@ -36,6 +36,7 @@ pub(crate) fn input_line(input: &Input) -> String {
         Input::Pressed(press) => format!("{} pressed {}", press.by, press.button.option),
         Input::Decide(matter, value) => format!("the operator decides {matter}: {value}"),
         Input::DecideAs(person, matter, value) => format!("{person} decides {matter}: {value}"),
+        Input::CommandAs(session, command) => format!("{session} commands {command:?}"),
         Input::Console(input) => format!("console: {input:?}"),
         Input::Fetched(body, files) => format!("fetched {} files of {body}", files.len()),
         Input::DirectOpened(user, chat) => format!("direct message with {user}: {chat:?}"),
