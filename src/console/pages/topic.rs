@@ -39,11 +39,11 @@ fn table(who: &Visitor, title: &str, section: &Section) -> Markup {
             @if section.title != title { h2 { (section.title) } }
             @if !section.rows.is_empty() {
                 div class="scroll" tabindex="0" role="region" aria-label=(section.title) {
-                    table {
+                    table role="table" {
                         @if section.columns.iter().any(|name| !name.is_empty()) {
-                            thead { tr {
-                                @for name in &section.columns { th scope="col" { (name) } }
-                                @if acts { th scope="col" { span class="hidden" { "what can be done" } } }
+                            thead { tr role="row" {
+                                @for name in &section.columns { th scope="col" role="columnheader" { (name) } }
+                                @if acts { th scope="col" role="columnheader" { span class="hidden" { "what can be done" } } }
                             } }
                         }
                         tbody { @for row in &section.rows { (line(who, section, row, acts)) } }
@@ -59,11 +59,17 @@ fn line(who: &Visitor, section: &Section, row: &Row, acts: bool) -> Markup {
     let facts = section.columns.iter().all(String::is_empty);
     let name = row.cells.first().map_or("", |cell| cell.text.as_str());
     html! {
-        tr {
+        tr role="row" {
             @for (at, cell) in row.cells.iter().enumerate() {
-                @if facts && at == 0 { th scope="row" { (shown(cell)) } } @else { td { (shown(cell)) } }
+                @if facts && at == 0 {
+                    th scope="row" role="rowheader" { (shown(cell)) }
+                } @else if !cell.text.is_empty() || at == 0 {
+                    td role="cell" data-label=(section.columns.get(at).map_or("", String::as_str)) { (shown(cell)) }
+                } @else {
+                    td role="cell" class="empty" {}
+                }
             }
-            @if acts { td class="acts" { div class="row" { @for button in &row.buttons { (act(who, button, name)) } } } }
+            @if acts { td role="cell" class="acts" { div class="row" { @for button in &row.buttons { (act(who, button, name)) } } } }
         }
     }
 }

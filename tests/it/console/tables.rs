@@ -133,7 +133,10 @@ fn an_admin_of_one_agent_sees_and_does_nothing_to_others() {
         browser.go(&format!("http://{here}/{page}"));
         assert!(browser.text().contains("Nothing."), "{page}: {}", browser.text());
     }
-    look(&mut browser, &console, "admin-health");
+    // The browser notes that some were not found.
+    browser.step(&json!({"noise": true}));
+    browser.go(&format!("http://{here}/agents"));
+    look(&mut browser, &console, "admin-agents");
 
     // A member sees the own chat.
     let mut member = Browser::start().unwrap();
@@ -144,6 +147,7 @@ fn an_admin_of_one_agent_sees_and_does_nothing_to_others() {
     }
     member.go(&format!("http://{here}/agents/main"));
     assert!(member.text().contains("you may not"), "{}", member.text());
+    member.step(&json!({"noise": true}));
     member.go(&format!("http://{here}/chat/main"));
     assert_eq!(member.eval("!!document.getElementById('say')"), json!(true));
     look(&mut member, &console, "member-chat");
