@@ -132,12 +132,8 @@ mod tests {
             Change::DenyChat(channel.clone(), id.clone()),
             Change::AllowChat(channel, id),
         ];
-        let tasks = [
-            TaskCommand::Pause(task),
-            TaskCommand::Resume(task),
-            TaskCommand::Cancel(task),
-            TaskCommand::Run(task),
-        ];
+        let tasks =
+            [TaskCommand::Pause(task), TaskCommand::Resume(task), TaskCommand::Cancel(task), TaskCommand::Run(task)];
         let changes = changes.into_iter().map(ConsoleCommand::Change);
         let all = changes.chain(tasks.into_iter().map(ConsoleCommand::Task));
         for command in all.chain([ConsoleCommand::SignOut(ConsoleSessionId::new(2))]) {

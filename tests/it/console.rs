@@ -11,6 +11,7 @@ use crate::host::channels::free_port;
 use crate::host::{Host, wait_for};
 
 mod browser;
+mod driver;
 mod sessions;
 mod tables;
 
@@ -134,6 +135,22 @@ unknown_senders = "request_approval"
 agent = "main"
 engage = "pattern"
 pattern = "."
+"#;
+
+/// A second agent with an admin, and a member of the first one.
+const PEOPLE: &str = r#"
+[[agents]]
+folder = "other"
+name = "Research"
+provider = "echo"
+[[users]]
+id = "telegram:5"
+name = "Mel"
+member_of = ["main"]
+[[users]]
+id = "telegram:6"
+name = "Grace"
+roles = ["admin:other"]
 "#;
 
 /// The name of that chat.

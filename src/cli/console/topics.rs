@@ -126,7 +126,18 @@ fn agents(db: &Tables, txn: &Read<'_>, who: &Visitor) -> Result<Section, state::
 
 /// What the page of an agent shows of its settings. Others can have what only its operator should read.
 const SHOWN: [&str; 13] = [
-    "folder", "name", "provider", "model", "effort", "trust", "unconfined", "network", "allow", "deny", "tools", "timezone",
+    "folder",
+    "name",
+    "provider",
+    "model",
+    "effort",
+    "trust",
+    "unconfined",
+    "network",
+    "allow",
+    "deny",
+    "tools",
+    "timezone",
     "fallback",
 ];
 
@@ -178,16 +189,13 @@ fn of_task(id: TaskId, task: &TaskView) -> Vec<RowButton> {
         true => act("Resume", Care::Light, TaskCommand::Resume(id)),
         false => act("Pause", Care::Light, TaskCommand::Pause(id)),
     };
-    vec![
-        act("Run now", Care::Light, TaskCommand::Run(id)),
-        pause,
-        act("Cancel", Care::Grave, TaskCommand::Cancel(id)),
-    ]
+    vec![act("Run now", Care::Light, TaskCommand::Run(id)), pause, act("Cancel", Care::Grave, TaskCommand::Cancel(id))]
 }
 
 fn people(db: &Tables, txn: &Read<'_>, who: &Visitor) -> Result<Vec<Section>, state::Error> {
     let known = configuration::collect(db, txn)?;
-    let is_owner = known.users.iter().any(|user| user.spec.id == who.user && user.spec.roles.contains(&RoleSpec::Owner));
+    let is_owner =
+        known.users.iter().any(|user| user.spec.id == who.user && user.spec.roles.contains(&RoleSpec::Owner));
     let words = |all: Vec<String>| all.join(", ");
     let people = known.users.iter().map(|user| {
         let spec = &user.spec;

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 
 use super::health::{Around, Examined};
 use super::{chat, topics};
+use crate::cli::last_backup::BackupStatus;
 use crate::cli::report::Report;
 use crate::cli::watch::{self, SessionView};
-use crate::cli::last_backup::BackupStatus;
 use crate::cli::{approvals, questions, spend, why};
 use crate::clock;
 use crate::console::view::{AgentName, Asked, Chat, Home, Prompt, Recent, Run, Section, Topic, Why};

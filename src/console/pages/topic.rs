@@ -33,14 +33,15 @@ pub(in crate::console) fn agent(who: &Visitor, folder: &str, sections: &[Section
 }
 
 fn table(who: &Visitor, title: &str, section: &Section) -> Markup {
+    let facts = section.columns.iter().all(String::is_empty);
     let acts = section.rows.iter().any(|row| !row.buttons.is_empty());
     html! {
         section {
             @if section.title != title { h2 { (section.title) } }
             @if !section.rows.is_empty() {
                 div class="scroll" tabindex="0" role="region" aria-label=(section.title) {
-                    table role="table" {
-                        @if section.columns.iter().any(|name| !name.is_empty()) {
+                    table role="table" class=[facts.then_some("facts")] {
+                        @if !facts {
                             thead { tr role="row" {
                                 @for name in &section.columns { th scope="col" role="columnheader" { (name) } }
                                 @if acts { th scope="col" role="columnheader" { span class="hidden" { "what can be done" } } }

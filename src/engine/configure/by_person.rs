@@ -1,5 +1,6 @@
 //! Commands of people in the console. Each needs authority, which is checked in the transaction that carries it out.
 
+use crate::Result;
 use crate::approvals::approvers;
 use crate::configure::{configure, task};
 use crate::entities::console;
@@ -14,7 +15,6 @@ use crate::model::task_command::TaskCommand;
 use crate::rows::{agents, people};
 use crate::rules::texts;
 use crate::tx::Tx;
-use crate::Result;
 
 /// Whose authority a command needs.
 enum Needed {

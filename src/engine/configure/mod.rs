@@ -94,8 +94,12 @@ fn put(tx: &mut Tx<'_, '_>, change: Change, author: Author<'_>, after: &mut Chan
         Change::StopAgent(folder) => halt::stop(tx, &folder, by),
         Change::FreezeAgent(folder) => halt::freeze(tx, &folder, by),
         Change::UnfreezeAgent(folder) => halt::unfreeze(tx, &folder),
-        Change::AllowHost(folder, to) => hosts::decide(tx, &folder, &to, hosts::Decided { decision: HostDecision::Always, by }),
-        Change::DenyHost(folder, to) => hosts::decide(tx, &folder, &to, hosts::Decided { decision: HostDecision::Never, by }),
+        Change::AllowHost(folder, to) => {
+            hosts::decide(tx, &folder, &to, hosts::Decided { decision: HostDecision::Always, by })
+        }
+        Change::DenyHost(folder, to) => {
+            hosts::decide(tx, &folder, &to, hosts::Decided { decision: HostDecision::Never, by })
+        }
         Change::RevokeHost(folder, to) => hosts::revoke(tx, &folder, &to),
         Change::RestartSession(session) => restart::one(tx, session, after),
         Change::OpenSession(folder, address) => sessions::session(tx, &folder, &address),

@@ -13,12 +13,7 @@ use crate::state::{GrantKey, MemberKey, PersonKey, RoleHolderKey};
 use crate::tx::Tx;
 
 /// Gives a person a role. Creates the person's row if there is none.
-pub(crate) fn grant(
-    tx: &mut Tx<'_, '_>,
-    user: &UserId,
-    spec: &RoleSpec,
-    by: Option<&UserId>,
-) -> Result<ChangeResult> {
+pub(crate) fn grant(tx: &mut Tx<'_, '_>, user: &UserId, spec: &RoleSpec, by: Option<&UserId>) -> Result<ChangeResult> {
     let role = match role(tx, spec)? {
         Ok(role) => role,
         Err(reason) => return Ok(Err(reason)),

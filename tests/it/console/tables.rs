@@ -2,25 +2,9 @@
 
 use serde_json::json;
 
-use super::browser::{Browser, look};
-use super::{Console, me};
+use super::driver::{Browser, look};
+use super::{Console, PEOPLE, me};
 use crate::host::wait_for;
-
-/// A second agent with an admin, and a member of the first one.
-pub(super) const PEOPLE: &str = r#"
-[[agents]]
-folder = "other"
-name = "Research"
-provider = "echo"
-[[users]]
-id = "telegram:5"
-name = "Mel"
-member_of = ["main"]
-[[users]]
-id = "telegram:6"
-name = "Grace"
-roles = ["admin:other"]
-"#;
 
 /// Two agents with a task each.
 fn house() -> Console {
@@ -75,6 +59,8 @@ fn tables_have_buttons_that_do_what_commands_do() {
     browser.fill("to", "*.example.org");
     browser.press("Refuse");
     assert!(browser.text().contains("one host"), "{}", browser.text());
+    // The browser notes that it was refused.
+    browser.step(&json!({"noise": true}));
 
     browser.go(&format!("http://{here}/agents"));
     browser.grave("freeze other", "Yes: Freeze");
@@ -94,6 +80,7 @@ fn tables_have_buttons_that_do_what_commands_do() {
     browser.grave("revoke telegram:9", "Yes: Revoke admin");
     browser.grave(&format!("revoke {}", me()), "Yes: Revoke owner");
     assert!(browser.text().contains("only owner"), "{}", browser.text());
+    browser.step(&json!({"noise": true}));
 
     browser.go(&format!("http://{here}/health"));
     assert!(browser.text().contains("Not checked since"), "{}", browser.text());
