@@ -6,6 +6,7 @@ use super::task_command::TaskCommand;
 
 /// A command of a person who is signed in to the console.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "commands are few and live as long as one request")]
 pub enum ConsoleCommand {
     /// About a task.
     Task(TaskCommand),

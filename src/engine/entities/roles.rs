@@ -162,7 +162,7 @@ mod tests {
             ("net:bob", admin_of("z"), Err("agent z not found; see `hearth agents list`")),
             ("net:eve", admin_of("z"), Err("agent z not found; see `hearth agents list`")),
         ] {
-            let told = scene.tell(|tx, _| grant(tx, &person(user), &spec));
+            let told = scene.tell(|tx, _| grant(tx, &person(user), &spec, None));
             assert_eq!(told, expected.map(str::to_owned).map_err(str::to_owned), "{user} {spec:?}");
         }
         // The second grant of the role kept its time. A person whose grant was refused has no row.
@@ -175,7 +175,7 @@ mod tests {
     fn roles_are_taken_one_by_one() {
         let scene = Scene::new();
         for spec in [OWNER, admin_of("a"), admin_of("b")] {
-            scene.done(|tx, _| grant(tx, &person("net:ann"), &spec));
+            scene.done(|tx, _| grant(tx, &person("net:ann"), &spec, None));
         }
         for (user, spec, expected) in [
             ("net:ann", admin_of("a"), Ok("removed role net:ann admin:a")),
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn members_come_and_go() {
         let scene = Scene::new();
-        let add = |name: &str| scene.tell(|tx, _| add_member(tx, &folder(name), &person("net:ann")));
+        let add = |name: &str| scene.tell(|tx, _| add_member(tx, &folder(name), &person("net:ann"), None));
         assert_eq!(add("a").unwrap(), "created member net:ann of a");
         assert_eq!(add("a").unwrap(), "unchanged member net:ann of a");
         assert!(add("z").unwrap_err().starts_with("agent z not found"));
@@ -215,8 +215,8 @@ mod tests {
     fn an_agent_that_goes_takes_the_rights_to_it_along() {
         let scene = Scene::new();
         for name in ["a", "b"] {
-            scene.done(|tx, _| grant(tx, &person("net:ann"), &admin_of(name)));
-            scene.done(|tx, _| add_member(tx, &folder(name), &person("net:ann")));
+            scene.done(|tx, _| grant(tx, &person("net:ann"), &admin_of(name), None));
+            scene.done(|tx, _| add_member(tx, &folder(name), &person("net:ann"), None));
         }
         scene.done(|tx, _| crate::entities::agents::remove(tx, &folder("a")));
         assert_eq!(scene.keys("roles"), ["net/ann/admin:ag2"]);
