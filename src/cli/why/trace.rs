@@ -18,6 +18,7 @@ use crate::model::incarnation::IncarnationId;
 use crate::model::journal::Event;
 use crate::model::message::{Body, Message, Reason, Seen};
 use crate::state::envelope::Record;
+use crate::state::recall::source::{self, SaidText, TERMS_MAX};
 use crate::state::{self, ChatKey, ForeignKey, HeldKey, KeyPart, Owned, Read, SeenKey, Table, Tables, WiringKey};
 
 /// Maximum number of answers and journal entries shown per message.
@@ -83,6 +84,7 @@ impl Trace<'_, '_> {
             Some(_) => db.bodies.get(txn, &message.body)?, // retention removes bodies first
             None => self.expect(&db.bodies, &message.body)?,
         };
+        let said = body.as_ref().and_then(source::of_body);
         match body {
             Some(body) => self.head(&body, message.stored),
             None => self.expired_head(&message),
@@ -103,6 +105,9 @@ impl Trace<'_, '_> {
         }
         let what = format!("accepted for {agent} in {}, {kept}", message.session);
         self.step(message.stored, Some(id), what);
+        if let Some(text) = said {
+            self.left_out(message.stored, Some(id), &text);
+        }
         self.event.wirings.push(WiringJson {
             agent: Some(agent.clone()),
             decision,
@@ -407,6 +412,9 @@ impl Trace<'_, '_> {
             None => "Hearth sent".to_owned(),
         };
         self.step(outbound.stored, id, format!("{who} {answer}: {}", labels::excerpt(&outbound.text)));
+        if let Some((_, text)) = source::of_outbound(outbound) {
+            self.left_out(outbound.stored, id, &text);
+        }
         let to = outbound.to.as_ref().map_or_else(String::new, |to| format!(" to {}", lookup::place(to)));
         match &outbound.state {
             OutState::Delivered { at, .. } => self.step(*at, id, format!("{answer} was delivered{to}")),
@@ -414,6 +422,15 @@ impl Trace<'_, '_> {
                 self.step(*at, id, format!("{answer} could not be delivered{to}: {error}"));
             }
             _ => {}
+        }
+    }
+
+    /// Says if searches do not find all words of a text.
+    fn left_out(&mut self, at: Timestamp, id: Option<MessageId>, text: &SaidText) {
+        let words = text.words().left_out();
+        if words > 0 {
+            let what = format!("searches do not find its last words: it has more than {TERMS_MAX} different ones");
+            self.step(at, id, format!("{what}, and {words} were left out"));
         }
     }
 

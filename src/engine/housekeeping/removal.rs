@@ -11,7 +11,7 @@ use crate::model::session::SessionStatus;
 use crate::rows::{agents, messages, session_files, sessions, tool_grants};
 use crate::schedule::change;
 use crate::state::InboxKey;
-use crate::state::recall::build;
+use crate::state::recall::rebuild;
 use crate::tx::Tx;
 use crate::workspaces::purge;
 use crate::{Result, skips, state_file};
@@ -41,10 +41,10 @@ pub(crate) fn resume(tx: &mut Tx<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// Indexes some of what was said before the store had an index for searches.
+/// Indexes some of what was said before the store had this index for searches.
 pub(crate) fn index_more(tx: &mut Tx<'_, '_>) -> Result<()> {
     let rows = tx.policy.rows_per_input / 8;
-    if build::step(tx.db, tx, rows)? {
+    if rebuild::step(tx.db, tx, rows)? {
         tx.effects.push(Effect::Continue(Continuation::IndexTexts));
     }
     Ok(())

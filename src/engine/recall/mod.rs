@@ -11,7 +11,7 @@ use crate::search::Query;
 use crate::search::excerpt::{self, Excerpt};
 use crate::state::recall::build::progress;
 use crate::state::recall::find::{Hit, Search, find};
-use crate::state::recall::source;
+use crate::state::recall::{source, version};
 use crate::state::{Read, Tables};
 use crate::{readable, time};
 
@@ -121,7 +121,7 @@ pub fn search(
 }
 
 fn is_incomplete(db: &Tables, txn: &Read<'_>) -> Result<bool> {
-    Ok(progress(db, txn, SaidId::Message(MessageId::new(0)))?.is_some())
+    Ok(progress(db, txn, SaidId::Message(MessageId::new(0)))?.is_some() || version::is_old(db, txn)?)
 }
 
 type Period = (Option<Timestamp>, Option<Timestamp>);

@@ -6,14 +6,18 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use super::Check;
 use crate::model::recall::{RecallScope, SaidId};
 use crate::recall::build::{self, Indexed};
-use crate::recall::segments;
+use crate::recall::{segments, version};
 use crate::search::Words;
 use crate::search::segment::Entries;
 use crate::{HeldKey, RecallKey, RecallSegmentKey, Result};
 
-/// Everything in the index is in a row with the same words, and everything that has to be in the index is in it.
+/// Everything in the index is in a row with the same words, and everything that has to be in the index is in it. An index of
+/// another version will be removed as a whole.
 pub(super) fn index(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
+    if version::is_old(&db, check.txn)? {
+        return Ok(());
+    }
     let mut found = HashSet::new();
     check.each(&db.recall_new, |check, key, row| {
         let sum = sum_of(&build::new_words(&row.0));

@@ -75,6 +75,14 @@ pub fn begin(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Forgets how far an older store is indexed.
+pub(super) fn end(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    for name in Kind::ALL.iter().map(|kind| kind.names()).flat_map(|(at, end)| [at, end]) {
+        db.retention_cursors.delete(txn, &Text::new(name)?)?;
+    }
+    Ok(())
+}
+
 fn last<I: Counted>(db: &Tables, txn: &Read<'_>) -> Result<u64> {
     db.counter::<I>(txn)
 }

@@ -10,9 +10,11 @@
 pub mod build;
 pub mod find;
 pub mod keys;
+pub mod rebuild;
 pub mod segments;
 pub mod source;
 mod terms;
+pub mod version;
 
 use crate::model::Timestamp;
 use crate::model::id::AgentId;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::keys::{KINDS, Packed, Term, kind, said};
-use super::{NewText, terms};
+use super::{NewText, terms, version};
 use crate::model::recall::{RecallScope, SaidId};
 use crate::search::Words;
 use crate::search::documents::{Document, Documents};
@@ -119,7 +119,8 @@ pub(super) fn gather(db: &Tables, txn: &mut Write<'_>, scope: RecallScope) -> Re
 /// The same with another number of new texts that are many.
 pub(crate) fn gather_from(db: &Tables, txn: &mut Write<'_>, scope: RecallScope, least: usize) -> Result<()> {
     let new = db.recall_new.collect_prefix(txn, &scope, NEW_MAX)?;
-    if new.len() < least {
+    // The rows of old segments may still be there under numbers that a new one would get.
+    if new.len() < least || version::is_clearing(db, txn)? {
         return Ok(());
     }
     let (mut content, mut bytes) = (Content::default(), 0_usize);

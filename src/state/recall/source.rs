@@ -8,6 +8,7 @@ use crate::model::message::{Body, MessageKind};
 use crate::model::recall::RecallScope;
 use crate::model::session::{ChatSession, Route};
 use crate::model::skip::SkipSummary;
+pub use crate::search::words::TERMS_MAX;
 use crate::search::{Words, terms, tokens};
 use crate::{ChatKey, Read, Result, SessionKey, Tables};
 

@@ -7,7 +7,7 @@ use crate::model::Timestamp;
 use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, MessageId, OutboundId};
 use crate::model::recall::{RecallScope, SaidId};
 use crate::recall::find::{Search, find};
-use crate::recall::{add, all_scopes, build, remove, scopes_of, segments, source};
+use crate::recall::{add, all_scopes, build, rebuild, remove, scopes_of, segments, source, version};
 use crate::search::{Query, Words};
 use crate::tests::{samples, store};
 use crate::{Result, Store, Tables, Write};
@@ -78,6 +78,58 @@ fn a_check_compares_the_index_with_what_was_said() {
         db.recall_terms.delete(txn, &key).map(drop)
     });
     assert!(!segment.is_empty());
+}
+
+/// Small steps, with messages that come and go between them.
+#[test]
+fn an_index_of_another_version_is_made_again_beside_normal_work() {
+    let (_dir, store) = store();
+    store.write(samples::fill).unwrap();
+    let old = |db: &Tables, txn: &mut Write<'_>| {
+        // What another version would have made of the texts: terms that no row says, under numbers that are in use.
+        for number in 1..200 {
+            add(db, txn, HOME, SaidId::Message(MessageId::new(number)), at(number), &Words::of("older words", &[]))?;
+        }
+        segments::gather_from(db, txn, HOME, 1)?;
+        db.retention_cursors.put(txn, &crate::Text::new("recall_version")?, &crate::Number(77))
+    };
+    store.write(old).unwrap();
+    assert!(!search(&store, &[HOME], "older").is_empty());
+    assert_eq!(store.read(check).unwrap(), [], "it is not compared with texts that it does not index");
+    let (mut steps, mut rows_left) = (0_u64, u64::MAX);
+    loop {
+        let (more, clearing, rows) = store
+            .write(|db, txn| {
+                let due = version::is_old(db, txn)?;
+                let more = rebuild::step(db, txn, 3)?;
+                add(
+                    db,
+                    txn,
+                    WORK,
+                    SaidId::Answer(OutboundId::new(900 + steps)),
+                    at(steps),
+                    &Words::of("meanwhile", &[]),
+                )?;
+                remove(db, txn, WORK, SaidId::Answer(OutboundId::new(900 + steps)), &Words::of("meanwhile", &[]))?;
+                let rows = db.recall_texts.len(txn)? + db.recall_terms.len(txn)? + db.recall_segments.len(txn)?;
+                Ok::<_, crate::Error>((more, due, rows))
+            })
+            .unwrap();
+        if !more {
+            break;
+        }
+        assert!(
+            !clearing || rows_left == u64::MAX || rows_left.saturating_sub(rows) <= 3,
+            "{rows_left} became {rows} in one step"
+        );
+        rows_left = rows;
+        steps += 1;
+        assert!(steps < 1_000);
+    }
+    assert!(steps > 5, "{steps}");
+    assert_eq!(search(&store, &[HOME], "older"), []);
+    assert_eq!(store.read(check).unwrap(), []);
+    assert!(!store.read(version::is_old).unwrap());
 }
 
 /// A plain generator of numbers, the same in every run.
