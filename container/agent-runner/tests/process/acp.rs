@@ -110,6 +110,10 @@ fn only_the_last_message_is_the_answer() {
     assert!(runner.stderr().contains("not of the protocol"), "{}", runner.stderr());
     assert_eq!(texts(&bench, 4, &["@@say first", "@@notice Warning: odd"]), ["first"]);
     assert!(runner.stderr().contains("a notice of the agent: Warning: odd"), "{}", runner.stderr());
+    assert_eq!(bench.said_at_once(), [""; 0]);
+    let compacts = ["@@notice Compacting...", "@@notice Compacting completed.", "@@say on"];
+    assert_eq!(texts(&bench, 6, &compacts), ["on"]);
+    assert_eq!(bench.said_at_once(), ["Context compacted."], "people are told");
 }
 
 #[test]

@@ -28,6 +28,8 @@ mod golden;
 #[cfg(test)]
 mod handed;
 #[cfg(test)]
+mod openai;
+#[cfg(test)]
 mod other;
 #[cfg(test)]
 mod programs;

@@ -269,7 +269,12 @@ impl Session {
                     return Err(Failure::passing(why).into());
                 }
             }
-            words::Heard::Notice(text) => notice(&text),
+            words::Heard::Notice(text) => {
+                notice(&text);
+                if words::tells_of_compaction(&text) {
+                    report.say(Utterance::reply("Context compacted.".to_owned()))?;
+                }
+            }
             words::Heard::Empty => {}
         }
         Ok(())

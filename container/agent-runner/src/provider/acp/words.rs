@@ -196,6 +196,12 @@ pub(super) enum Heard {
     Empty,
 }
 
+/// Whether a notice says that the agent has compacted its conversation. The protocol has no other word for it.
+pub(super) fn tells_of_compaction(notice: &str) -> bool {
+    let text = notice.trim().to_lowercase();
+    text.len() < 300 && (text.contains("compacted") || text.contains("compacting completed"))
+}
+
 /// Collects the texts of a turn.
 #[derive(Debug, Default)]
 pub(super) struct Words {
@@ -307,6 +313,20 @@ mod tests {
         informs["_meta"] = json!({"claudeCode": {"kind": "informational"}});
         assert_eq!(heard(&mut words, informs), Heard::Notice("compacting".to_owned()));
         assert_eq!(heard(&mut words, said("", Some("m2"))), Heard::Empty);
+    }
+
+    #[test]
+    fn only_the_end_of_a_compaction_is_told() {
+        for (text, told) in [
+            ("Compacting completed.", true),
+            ("\n\nCompacting completed.", true),
+            ("Context compacted", true),
+            ("Compacting...", false),
+            ("Warning: odd", false),
+        ] {
+            assert_eq!(tells_of_compaction(text), told, "{text}");
+        }
+        assert!(!tells_of_compaction(&"compacted ".repeat(100)));
     }
 
     /// A cut stream is asked for again, and its text comes once more under another id.

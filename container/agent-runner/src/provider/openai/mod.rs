@@ -32,6 +32,7 @@ use self::trouble::ApiError;
 use super::{Provider, dispatch, is_blocked, unfinished};
 use crate::addendum::instructions;
 use crate::failure::Failure;
+use crate::outgoing::Utterance;
 use crate::report::{Report, ToolAnswer};
 use crate::roots::Roots;
 use crate::tool_calls::{CallEnd, CalledTool};
@@ -54,6 +55,10 @@ const INSTRUCTIONS_BYTES: u64 = 64 << 10;
 const SLICE: Duration = Duration::from_millis(100);
 /// The same while tools wait for the host.
 const TOOL_SLICE: Duration = Duration::from_millis(20);
+
+/// What the agent is told when the older half of its conversation is gone.
+const COMPACTED: &str = "[The older half of this conversation did not fit the model, and you do not see it any more. The tool \
+                         recall finds what was said in it.]";
 
 /// The provider. It is a part of the runner and needs no process.
 #[derive(Debug)]
@@ -213,15 +218,16 @@ impl OpenAi {
         &self,
         model: &Model,
         history: &mut History,
-        turn: &[Value],
+        turn: &mut [Value],
         report: &mut Report<'_>,
     ) -> Result<Answer, TurnError> {
-        if history.is_over(model.context_tokens) {
-            history.halve();
+        if history.is_over(model.context_tokens) && history.halve() {
+            tell_of_compaction(turn, report)?;
         }
         let mut answer = self.ask(model.request(history.messages(), turn), report);
         if matches!(&answer, Err(NoAnswer::Api(error)) if error.is_too_long()) && history.halve() {
             log::note("the conversation is too long for the model; its older half goes");
+            tell_of_compaction(turn, report)?;
             answer = self.ask(model.request(history.messages(), turn), report);
         }
         let answer = answer.map_err(|error| match error {
@@ -241,7 +247,7 @@ impl Provider for OpenAi {
         let mut said = vec![json!({"role": "user", "content": turn.prompt})];
         let mut server = Server::new();
         for _ in 0..MOST_CALLS {
-            let answer = self.ask_within(&model, &mut history, &said, report)?;
+            let answer = self.ask_within(&model, &mut history, &mut said, report)?;
             said.push(answer.message());
             if answer.calls().is_empty() {
                 history.add(said);
@@ -255,6 +261,16 @@ impl Provider for OpenAi {
         }
         Err(TurnError::Failed(format!("the model called tools {MOST_CALLS} times in one turn without an answer")))
     }
+}
+
+/// Tells the agent and the people it talks to that the older half of the conversation is gone.
+fn tell_of_compaction(turn: &mut [Value], report: &mut Report<'_>) -> Result<(), TurnError> {
+    if let Some(Value::String(prompt)) = turn.first_mut().and_then(|prompt| prompt.get_mut("content")) {
+        *prompt = format!("{COMPACTED}\n\n{prompt}");
+    }
+    report.say(Utterance::reply(
+        "Context compacted: the older half of this conversation did not fit the model.".to_owned(),
+    ))
 }
 
 fn say(answer: &Answer, report: &mut Report<'_>) -> Result<(), TurnError> {
