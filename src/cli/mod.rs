@@ -48,6 +48,7 @@ mod listening;
 mod local_owner;
 mod log;
 mod lookup;
+mod memory;
 mod mount_args;
 mod net;
 mod offline;
@@ -139,6 +140,9 @@ enum Command {
     Why(why::WhyArgs),
     /// Find what people and agents said
     Search(search::SearchArgs),
+    /// Show, correct and remove what agents remember
+    #[command(subcommand)]
+    Memory(memory::MemoryCommand),
     /// List dropped messages with the reasons, newest first
     Dropped(dropped::DroppedArgs),
     /// Show what agents use of models, and what it costs
@@ -428,6 +432,7 @@ fn run(cli: Cli) -> Done {
         Command::Why(args) => why::why(&paths, &args, json),
         Command::Dropped(args) => dropped::dropped(&paths, &args, json),
         Command::Search(args) => search::search(&paths, &args, json),
+        Command::Memory(command) => memory::memory(&paths, &command, json),
         Command::Net(args) => net::net(&paths, &args, json),
         Command::Spend(args) => spend::spend(&paths, &args, json),
         Command::Sweep(args) => sweep::sweep(&paths, &args, json),

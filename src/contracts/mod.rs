@@ -2,6 +2,7 @@
 //!
 //! [`home`] prepares an agent's files before an incarnation starts and determines its mounts. [`allowlist`] checks the
 //! mounts that the operator declared. [`memory`] and [`transcript`] read the files of agents and their providers.
+//! [`memory_files`] corrects lines of them.
 //! [`skips`] finds and removes the skip summaries of skills, and [`tile`] checks such skills before they are published.
 //! [`state_file`] is the session state of an agent group, and [`watch`] notices changes in a group's folder.
 //! [`workspace`] inspects directories with sessions, and [`claw`] reads and writes claw's session files. [`nanoclaw`]
@@ -17,6 +18,7 @@ mod error;
 pub mod git;
 pub mod home;
 pub mod memory;
+pub mod memory_files;
 pub mod nanoclaw;
 pub mod process;
 pub mod skips;

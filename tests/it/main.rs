@@ -64,6 +64,7 @@ mod killed;
 mod lifecycle;
 mod limits;
 mod local_owner;
+mod memory;
 mod metrics;
 mod missing_store;
 mod model;
