@@ -10,7 +10,7 @@ use super::delivery::{Attempt, DeliveryResult};
 use super::entity::Packages;
 use super::gateway::ModelCall;
 use super::group::GroupInput;
-use super::id::{AgentId, BodyId, ConsoleSessionId, OutboundId, SessionId};
+use super::id::{AgentId, ApprovalId, BodyId, ConsoleSessionId, OutboundId, SessionId};
 use super::incarnation::Exit;
 use super::mailbox::{Collection, Observation};
 use super::message::MessageKind;
@@ -104,6 +104,8 @@ pub enum Continuation {
     PurgeSession(SessionId),
     /// Complete context messages that exceed the cap and are older than this message of the session.
     CapContext(SessionId, u64),
+    /// Drop the messages that wait for the budget of this rejected approval, from this position of the session on.
+    DropWaiting(ApprovalId, SessionId, u64),
     /// Re-evaluate more open approvals after a configuration change or a decision.
     Reconsider,
     /// Index more of what was said before the store had an index for searches.

@@ -133,6 +133,9 @@ impl From<&Effect> for Caused {
             Effect::Continue(Continuation::CapContext(session, _)) => {
                 ("continue", format!("capping context of {session}"))
             }
+            Effect::Continue(Continuation::DropWaiting(approval, ..)) => {
+                ("continue", format!("dropping messages by {approval}"))
+            }
             Effect::Continue(Continuation::IndexTexts) => ("continue", "indexing earlier messages".to_owned()),
             Effect::Continue(Continuation::Reconsider) => ("continue", "looking at open approvals".to_owned()),
             Effect::Continue(Continuation::PurgeSession(session)) => ("continue", format!("removing {session}")),

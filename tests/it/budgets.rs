@@ -8,6 +8,7 @@ use hearth::model::input::ClockChange;
 use hearth::model::journal::Event;
 use hearth::model::mailbox::{CollectedRecord, Record, RetryHint};
 use hearth::model::message::{Completion, Due, MessageState, Reason};
+use hearth::model::policy::Policy;
 use hearth::model::report::Reply;
 use hearth::model::spend::{CostBasis, ReportedUse, Tokens};
 use hearth::model::{Input, Millis, Timestamp};
@@ -239,6 +240,21 @@ fn waiting_messages_can_be_dropped_or_let_go_until_tomorrow() {
             assert!(waits(&world, third));
         }
     }
+}
+
+/// More than one transaction drops.
+#[test]
+fn all_messages_that_wait_for_a_budget_are_dropped() {
+    let mut world = World::with(Policy { rows_per_input: 64, ..Policy::STANDARD }, |_| {});
+    world.apply(&format!("timezone = \"UTC\"\ngrace = 0\n{}\n{ONE}{OWNER}", daily(100)));
+    let first = says(&mut world, "ann", "m1");
+    works(&mut world, first, 100);
+    let waiting: Vec<MessageId> = (0..20).map(|n| says(&mut world, "ann", &format!("w{n}"))).collect();
+    assert!(waiting.iter().all(|id| waits(&world, *id)));
+    world.put(Input::Decide(PromptSubject::Approval(ApprovalId::new(1)), "reject".into()));
+    world.settle();
+    world.assert_sound();
+    assert!(waiting.iter().all(|id| matches!(world.state_of(*id), MessageState::Dropped { .. })));
 }
 
 #[test]

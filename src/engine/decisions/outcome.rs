@@ -4,17 +4,18 @@ use crate::approvals::texts::{APPROVE, REJECT, TOMORROW};
 use crate::approvals::waitlist;
 use crate::decisions::{channels, hosts, senders, tools};
 use crate::delivery::prompts;
-use crate::lifecycle::{budget, halt};
+use crate::lifecycle::budget;
 use crate::model::address::Address;
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider};
 use crate::model::budget::BudgetRequest;
 use crate::model::card::CardOption;
-use crate::model::id::ApprovalId;
+use crate::model::id::{ApprovalId, SessionId};
 use crate::model::message::Reason;
 use crate::model::report::Reply;
 use crate::requests::Denial;
 use crate::routing::held;
 use crate::rows::approvals;
+use crate::state::InboxKey;
 use crate::tx::Tx;
 use crate::{Result, requests};
 
@@ -69,13 +70,8 @@ fn of_budget(tx: &mut Tx<'_, '_>, choice: Choice, request: &BudgetRequest) -> Re
         budget::extend(tx, request, option.value == TOMORROW)?;
         return Ok(Ok(option.chosen));
     }
-    let person = match &by {
-        Decider::Person(user) => Some(user.clone()),
-        Decider::Operator => None,
-    };
     finish(tx, id, ApprovalState::Rejected { by, at }, &option.chosen)?;
-    let name = halt::name(tx, person.as_ref())?;
-    budget::drop_waiting(tx, request, &name)?;
+    budget::drop_waiting(tx, id, InboxKey { session: SessionId::new(0), seq: 0 })?;
     Ok(Ok(option.chosen))
 }
 

@@ -2,7 +2,7 @@
 //! resumes it.
 
 use crate::decisions::reconsider;
-use crate::lifecycle::context;
+use crate::lifecycle::{budget, context};
 use crate::model::effect::Effect;
 use crate::model::id::{AgentId, SessionId};
 use crate::model::input::Continuation;
@@ -21,6 +21,9 @@ pub(crate) fn go_on(tx: &mut Tx<'_, '_>, rest: Continuation) -> Result<Reply> {
     match rest {
         Continuation::DropMessagesOf(agent) => drop_messages(tx, agent)?,
         Continuation::PurgeSession(session) => purge::go_on(tx, session)?,
+        Continuation::DropWaiting(approval, session, seq) => {
+            budget::drop_waiting(tx, approval, InboxKey { session, seq })?
+        }
         Continuation::Reconsider => reconsider::go_on(tx)?,
         Continuation::CapContext(session, last) => context::cap(tx, session, last)?,
         Continuation::IndexTexts => index_more(tx)?,

@@ -6,9 +6,12 @@
 
 use crate::delivery::notice;
 use crate::lifecycle::mailbox_view::SessionRef;
-use crate::lifecycle::{dispatch, fallback};
+use crate::lifecycle::{dispatch, fallback, halt};
+use crate::model::approval::{ApprovalState, ApprovalSubject, Decider};
 use crate::model::budget::{BudgetPeriod, BudgetRequest, PassReason, Reservation};
-use crate::model::id::{MessageId, SessionId};
+use crate::model::effect::Effect;
+use crate::model::id::{ApprovalId, MessageId, SessionId};
+use crate::model::input::Continuation;
 use crate::model::message::{Due, Message, MessageState, Reason};
 use crate::model::spend::Money;
 use crate::rows::settings::BUDGETS_RECONSIDERED;
@@ -255,18 +258,35 @@ pub(crate) fn extend(tx: &mut Tx<'_, '_>, request: &BudgetRequest, until_tomorro
     reconsider(tx)
 }
 
-/// Drops the messages that wait for a budget, and tells their senders. Returns their number.
-pub(crate) fn drop_waiting(tx: &mut Tx<'_, '_>, request: &BudgetRequest, by: &str) -> Result<usize> {
+/// Drops the messages that wait for the budget of a rejected approval, from a position on, and tells their senders. What
+/// is too much for one transaction follows in a continuation; after a crash the rest goes on waiting.
+pub(crate) fn drop_waiting(tx: &mut Tx<'_, '_>, id: ApprovalId, from: InboxKey) -> Result<()> {
+    let Some(approval) = readable(tx.db.approvals.get(tx, &id))? else { return Ok(()) };
+    let (ApprovalSubject::Budget(request), ApprovalState::Rejected { by, .. }) = (&approval.about, &approval.state)
+    else {
+        return Ok(());
+    };
     let (settings, name) = (budgets::settings(tx)?, request.budget.name());
-    let (mut told, mut dropped) = (BTreeSet::new(), 0);
-    for (key, id) in tx.db.budget_waits.collect_range(tx, .., tx.policy.rows_per_input / 8)? {
+    let person = match by {
+        Decider::Person(user) => Some(user),
+        Decider::Operator => None,
+    };
+    let by = halt::name(tx, person)?;
+    let limit = tx.policy.rows_per_input / 8;
+    let waiting = tx.db.budget_waits.collect_range(tx, from.., limit)?;
+    if waiting.len() >= limit
+        && let Some((InboxKey { session, seq }, _)) = waiting.last()
+    {
+        tx.effects.push(Effect::Continue(Continuation::DropWaiting(id, *session, seq.saturating_add(1))));
+    }
+    let mut told = BTreeSet::new();
+    for (key, id) in waiting {
         let Some(message) = readable(tx.db.messages.get(tx, &id))? else { continue };
         let party = spend::party(tx, &message)?;
         let accounts = budgets::of_party(tx, &settings, key.session, &party)?;
         if !accounts.iter().any(|account| account.budget.name() == name) {
             continue;
         }
-        dropped += 1;
         messages::end(tx, id, MessageState::Dropped { reason: Reason::Budget, at: tx.now.wall }, Vec::new())?;
         let Some(to) = message.reply else { continue };
         if told.insert(to.clone()) {
@@ -274,5 +294,5 @@ pub(crate) fn drop_waiting(tx: &mut Tx<'_, '_>, request: &BudgetRequest, by: &st
             notice::say_to(tx, to, Some(id), text)?;
         }
     }
-    Ok(dropped)
+    Ok(())
 }
