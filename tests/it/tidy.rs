@@ -96,7 +96,7 @@ fn imports(path: &str, code: &str) -> Vec<String> {
         let supers = import.segments.iter().take_while(|segment| *segment == "super").count();
         let segment = |at: usize| import.segments.get(at).map(String::as_str);
         let target = match import.segments[0].as_str() {
-            "crate" | "hearth" | "hearth_base" | "hearth_edges" => segment(1),
+            "crate" | "hearth" | "hearth_base" | "hearth_edges" | "hearth_host" => segment(1),
             name @ ("hearth_engine" | "hearth_state") => name.strip_prefix("hearth_"),
             "super" if supers >= module_depth(path) => segment(supers),
             _ => None,

@@ -88,7 +88,7 @@ impl Graph {
         let supers = path.iter().take_while(|segment| *segment == "super").count();
         let child = || [own.as_slice(), std::slice::from_ref(head)].concat();
         match head.as_str() {
-            "crate" | "hearth" | "hearth_base" | "hearth_edges" => Some(rest.to_vec()),
+            "crate" | "hearth" | "hearth_base" | "hearth_edges" | "hearth_host" => Some(rest.to_vec()),
             "self" => Some([own.as_slice(), rest].concat()),
             "super" => Some([own.get(..own.len().checked_sub(supers)?)?, &path[supers..]].concat()),
             name if FOLDERS.iter().any(|folder| name.strip_prefix("hearth_") == Some(folder)) => {

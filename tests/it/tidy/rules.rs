@@ -79,7 +79,7 @@ pub(super) const IMPORTS: &[(&str, &[&str])] = &[
 ];
 
 /// The root files of the crates below `src/`. A root within a folder, as in `FOLDERS`, belongs to the folder.
-pub(super) const ROOTS: &[&str] = &["src/lib.rs", "src/edges.rs", "src/base.rs"];
+pub(super) const ROOTS: &[&str] = &["src/lib.rs", "src/host.rs", "src/edges.rs", "src/base.rs"];
 
 /// The folders that are crates of their own, so that `crate` means the folder.
 pub(super) const FOLDERS: &[&str] = &["engine", "state"];
