@@ -18,6 +18,11 @@ impl Form {
         )
     }
 
+    /// Adds a field.
+    pub(super) fn add(&mut self, name: String, value: String) {
+        self.0.push((name, value));
+    }
+
     /// The first field of a name; empty if there is none.
     pub(super) fn get(&self, name: &str) -> &str {
         self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str())

@@ -14,18 +14,20 @@ use crate::model::address::UserId;
 use crate::model::card::{Button, PromptSubject};
 use crate::model::console::TokenDigest;
 use crate::model::console_command::ConsoleCommand;
-use crate::model::id::ConsoleSessionId;
+use crate::model::id::{ConsoleSessionId, OutboundId};
 
 pub mod chat;
 mod deed;
 mod form;
 mod guard;
+mod multipart;
 mod pages;
 mod serve;
 mod stream;
 mod token;
 pub mod view;
 
+pub use multipart::UploadedFile;
 pub use token::{digest, new_token};
 
 use view::{Asked, Chat, Home, Prompt, Section, Topic, Why};
@@ -134,6 +136,17 @@ pub struct NewMessage {
     pub id: String,
     /// What.
     pub text: String,
+    /// Files that go with it.
+    pub files: Vec<UploadedFile>,
+}
+
+/// A file that a browser may keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Download {
+    /// Its name.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
 }
 
 /// Reads what pages show. All functions may block, and check what the person may see.
@@ -161,6 +174,12 @@ pub trait Views: Send + Sync {
     /// # Errors
     /// [`Trouble`].
     fn chat(&self, who: &Visitor, agent: &str) -> Seen<Chat>;
+
+    /// A file of an answer in the person's chat with an agent, by its place.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn file(&self, who: &Visitor, agent: &str, answer: OutboundId, at: usize) -> Seen<Download>;
 
     /// The history of a message or an answer.
     ///

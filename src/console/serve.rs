@@ -6,24 +6,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION, SET_COOKIE, USER_AGENT};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, SET_COOKIE, USER_AGENT};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use maud::Markup;
+use tokio::sync::Semaphore;
 
 use super::form::{Form, decode, segment};
+use super::multipart::{self, UploadedFile};
 use super::view::Topic;
-use super::{Host, NewMessage, Seen, TokenAge, Trouble, Views, Visitor, deed, guard, pages, stream, token};
+use super::{Download, Host, NewMessage, Seen, TokenAge, Trouble, Views, Visitor, deed, guard, pages, stream, token};
 use crate::connections::{ConnectionHandle, Priority};
 use crate::model::card::{Button, PromptSubject};
 use crate::model::id::ConsoleSessionId;
 
 /// Longest form. A message has at most 256 KiB, and each byte may take three.
 const FORM_MAX: usize = 800 * 1_024;
+/// Longest form with files: 16 MiB of files, and the text.
+const UPLOAD_MAX: usize = 17 * 1_024 * 1_024;
+/// Forms with files that are received at a time.
+const UPLOADS_MAX: usize = 2;
 /// Time to receive a form.
-const READING: Duration = Duration::from_secs(20);
+const READING: Duration = Duration::from_secs(50);
 /// Results of forms that are kept until the next page shows them.
 const NOTES_MAX: usize = 256;
 
@@ -38,10 +44,11 @@ pub(super) struct Console {
     views: Arc<dyn Views>,
     /// Results of forms, for the next page of a session.
     notes: Mutex<HashMap<ConsoleSessionId, String>>,
+    uploads: Semaphore,
 }
 
 pub(super) fn router(bound: SocketAddr, host: Arc<dyn Host>, views: Arc<dyn Views>) -> Router {
-    let console = Arc::new(Console { bound, host, views, notes: Mutex::default() });
+    let console = Arc::new(Console { bound, host, views, notes: Mutex::default(), uploads: Semaphore::new(UPLOADS_MAX) });
     Router::new().fallback(answer).with_state(console)
 }
 
@@ -59,7 +66,25 @@ async fn answer(
 enum Next {
     Page(Markup),
     Go(String),
+    File(Download),
 }
+
+/// A form with files that arrives.
+struct Upload<'a> {
+    boundary: &'a str,
+    path: &'a str,
+}
+
+/// What a visitor asks for.
+struct Asked {
+    is_post: bool,
+    path: String,
+    form: Form,
+    files: Vec<UploadedFile>,
+}
+
+const OUT_OF_DATE: &str =
+    "This form is out of date, so nothing was done. Go back, load the page again, and repeat.";
 
 impl Console {
     async fn respond(self: &Arc<Self>, connection: &ConnectionHandle, request: Request) -> Response {
@@ -77,6 +102,10 @@ impl Console {
                 return ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], SCRIPT).into_response();
             }
             _ => {}
+        }
+        let boundary = content_type(&parts.headers).and_then(multipart::boundary).filter(|_| path.starts_with("/chat/"));
+        if let (true, Some(boundary)) = (is_post, boundary) {
+            return self.upload(connection, &parts.headers, body, Upload { boundary, path: &path }).await;
         }
         let form = match is_post {
             true => match read_form(&parts.headers, body).await {
@@ -104,15 +133,53 @@ impl Console {
             };
         }
         if is_post && !token::same(form.get("token"), &token::of_forms(visitor.seed)) {
-            let why = "This form is out of date, so nothing was done. Go back, load the page again, and repeat.";
-            return failed(Some(&visitor), &Trouble::Forbidden(why.to_owned()));
+            return failed(Some(&visitor), &Trouble::Forbidden(OUT_OF_DATE.to_owned()));
         }
         let fresh = self.rotate(&visitor, is_post).await;
-        let mut response = self.page(visitor, is_post, path, form).await;
+        let request = Asked { is_post, path, form, files: Vec::new() };
+        let mut response = self.page(visitor, request).await;
         if let Some(cookie) = fresh {
             response.headers_mut().append(SET_COOKIE, cookie);
         }
         response
+    }
+
+    /// A form with files. It is read only after it is known whose it is.
+    async fn upload(
+        self: &Arc<Self>,
+        connection: &ConnectionHandle,
+        headers: &HeaderMap,
+        body: Body,
+        upload: Upload<'_>,
+    ) -> Response {
+        let visitor = match self.visitor(headers).await {
+            Ok(Some(visitor)) => visitor,
+            Ok(None) => return signed_out(StatusCode::UNAUTHORIZED),
+            Err(trouble) => return failed(None, &trouble),
+        };
+        connection.raise(Priority::Authenticated);
+        let Ok(_place) = self.uploads.try_acquire() else {
+            let why = "Other files are being received: send these again in a moment.".to_owned();
+            return failed(Some(&visitor), &Trouble::Refused(why));
+        };
+        let bytes = match read_body(headers, body, UPLOAD_MAX).await {
+            Ok(bytes) => bytes,
+            Err((status, _)) if status == StatusCode::PAYLOAD_TOO_LARGE => {
+                let why = "These files are too large: a message takes 16 MiB of files.";
+                return page(status, pages::trouble(Some(&visitor), why));
+            }
+            Err((status, words)) => return page(status, pages::trouble(Some(&visitor), words)),
+        };
+        let (form, files) = match multipart::read(upload.boundary, &bytes) {
+            Ok(read) => read,
+            Err(words) => return page(StatusCode::BAD_REQUEST, pages::trouble(Some(&visitor), words)),
+        };
+        drop(bytes);
+        if !token::same(form.get("token"), &token::of_forms(visitor.seed)) {
+            return failed(Some(&visitor), &Trouble::Forbidden(OUT_OF_DATE.to_owned()));
+        }
+        let request = Asked { is_post: true, path: upload.path.to_owned(), form, files };
+        self.page(visitor, request).await
     }
 
     /// Whose request it is.
@@ -176,11 +243,11 @@ impl Console {
         }
     }
 
-    async fn page(self: &Arc<Self>, visitor: Visitor, is_post: bool, path: String, form: Form) -> Response {
+    async fn page(self: &Arc<Self>, visitor: Visitor, request: Asked) -> Response {
         let (console, who) = (Arc::clone(self), visitor.clone());
-        let next = blocking(move || match is_post {
-            true => console.act(&who, &path, &form),
-            false => console.show(&who, &path, &form),
+        let next = blocking(move || match request.is_post {
+            true => console.act(&who, request),
+            false => console.show(&who, &request.path, &request.form),
         })
         .await;
         match next {
@@ -191,6 +258,7 @@ impl Console {
                 response
             }
             Ok(Next::Go(to)) => go(&to),
+            Ok(Next::File(file)) => download(file),
             Err(trouble) => failed(Some(&visitor), &trouble),
         }
     }
@@ -214,6 +282,13 @@ impl Console {
             ("agents", Some(folder)) => {
                 frame("Agent", pages::topic::agent(who, &folder, &self.views.agent(who, &folder)?))
             }
+            ("file", Some(place)) => {
+                let mut parts = place.splitn(3, '/');
+                let agent = parts.next().unwrap_or_default();
+                let answer = parts.next().and_then(|id| id.parse().ok()).ok_or_else(unknown)?;
+                let at = parts.next().and_then(|at| at.parse().ok()).ok_or_else(unknown)?;
+                Next::File(self.views.file(who, agent, answer, at)?)
+            }
             ("why", None) => match query.get("id").trim() {
                 "" => frame("Why", pages::why::search()),
                 id => Next::Go(format!("/why/{}", segment(id))),
@@ -228,7 +303,9 @@ impl Console {
     }
 
     /// Does what a form asks for.
-    fn act(&self, who: &Visitor, path: &str, form: &Form) -> Seen<Next> {
+    fn act(&self, who: &Visitor, request: Asked) -> Seen<Next> {
+        let Asked { path, form, files, .. } = request;
+        let form = &form;
         let mut parts = path.trim_start_matches('/').splitn(2, '/');
         let (first, rest) = (parts.next().unwrap_or_default(), parts.next().map(|rest| decode(rest.as_bytes())));
         match (first, rest) {
@@ -247,13 +324,13 @@ impl Console {
             ("chat", Some(agent)) => {
                 let to = format!("/chat/{}", segment(&agent));
                 let (id, text) = (form.get("id").to_owned(), form.get("text").replace("\r\n", "\n"));
-                if text.trim().is_empty() {
+                if text.trim().is_empty() && files.is_empty() {
                     return Ok(Next::Go(to));
                 }
                 if !token::is_token(&id) {
                     return Err(Trouble::Refused("This form has no id: load the page again, and repeat.".to_owned()));
                 }
-                if let Some(answer) = self.host.say(who, NewMessage { agent, id, text })? {
+                if let Some(answer) = self.host.say(who, NewMessage { agent, id, text, files })? {
                     self.tell(who, answer);
                 }
                 Ok(Next::Go(to))
@@ -305,18 +382,25 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Seen<T> + Send + 'st
 }
 
 async fn read_form(headers: &HeaderMap, body: Body) -> Result<Form, (StatusCode, &'static str)> {
-    let too_long = (StatusCode::PAYLOAD_TOO_LARGE, "This form is too long.");
-    let is_form =
-        headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-www-form-urlencoded"));
+    let is_form = content_type(headers).is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded"));
     if !is_form {
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, "Only forms are accepted here."));
     }
+    Ok(Form::read(&read_body(headers, body, FORM_MAX).await?))
+}
+
+fn content_type(headers: &HeaderMap) -> Option<&str> {
+    headers.get(CONTENT_TYPE)?.to_str().ok()
+}
+
+async fn read_body(headers: &HeaderMap, body: Body, most: usize) -> Result<Bytes, (StatusCode, &'static str)> {
+    let too_long = (StatusCode::PAYLOAD_TOO_LARGE, "This form is too long.");
     let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if length.is_some_and(|length| length > FORM_MAX) {
+    if length.is_some_and(|length| length > most) {
         return Err(too_long);
     }
-    match tokio::time::timeout(READING, axum::body::to_bytes(body, FORM_MAX)).await {
-        Ok(Ok(bytes)) => Ok(Form::read(&bytes)),
+    match tokio::time::timeout(READING, axum::body::to_bytes(body, most)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(_)) => Err(too_long),
         Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "This form took too long to arrive.")),
     }
@@ -324,6 +408,14 @@ async fn read_form(headers: &HeaderMap, body: Body) -> Result<Form, (StatusCode,
 
 fn page(status: StatusCode, markup: Markup) -> Response {
     (status, [(CONTENT_TYPE, "text/html; charset=utf-8")], markup.into_string()).into_response()
+}
+
+/// A file, which the browser keeps and does not show.
+fn download(file: Download) -> Response {
+    let disposition = format!("attachment; filename*=UTF-8''{}", segment(&file.name));
+    let Ok(disposition) = HeaderValue::from_str(&disposition) else { return StatusCode::NOT_FOUND.into_response() };
+    let kind = HeaderValue::from_static("application/octet-stream");
+    ([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, disposition)], file.bytes).into_response()
 }
 
 fn go(to: &str) -> Response {

@@ -143,12 +143,21 @@ pub struct Line {
     pub at: Timestamp,
     /// Its text.
     pub text: String,
-    /// Names of its files.
-    pub files: Vec<String>,
+    /// Its files.
+    pub files: Vec<LineFile>,
     /// Its state, if that is worth a word.
     pub state: Option<String>,
     /// Buttons under it.
     pub buttons: Vec<CardButton>,
+}
+
+/// A file of a message in a chat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineFile {
+    /// Its name.
+    pub name: String,
+    /// Its place among the files of an answer, if it can be downloaded.
+    pub download: Option<usize>,
 }
 
 /// Who wrote a message.

@@ -9,6 +9,7 @@ use super::pairing::{PairingGuard, PairingState, PairingView, Sender};
 use super::runtime::RuntimeChoice;
 use super::writing::Following;
 use super::{BuildStatus, Daemon, LineStatus, reconnect, references, setup};
+use crate::channel::attachments::Arrived;
 use crate::channel::event;
 use crate::channel::health::LineState;
 use crate::channel::terminal::{self, Attachment, TerminalEvent};
@@ -194,6 +195,14 @@ impl Daemon {
         event.map_err(|no_room| Refusal { code: "store_full", message: no_room.to_string() })
     }
 
+    /// Stores the files of a message from the console.
+    ///
+    /// # Errors
+    /// There is no room for them.
+    pub(super) fn keep_files(&self, arrived: Arrived) -> Result<InboundEvent, String> {
+        arrived.keep(|bytes| self.keep(&bytes)).map_err(|no_room| no_room.to_string())
+    }
+
     async fn execute(&self, command: ClientCommand) -> Response {
         match command.input() {
             Ok((input, dry_run)) => {
@@ -350,7 +359,7 @@ fn channel_status(line: LineStatus) -> ChannelStatus {
 }
 
 /// The payload of a message that is typed here.
-pub(super) fn payload(text: &str, sender: &str, name: &str) -> String {
+fn payload(text: &str, sender: &str, name: &str) -> String {
     serde_json::json!({ "text": text, "senderId": sender, "sender": name }).to_string()
 }
 

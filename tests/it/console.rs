@@ -12,6 +12,7 @@ use crate::host::{Host, wait_for};
 
 mod browser;
 mod driver;
+mod files;
 mod sessions;
 mod tables;
 
@@ -56,7 +57,10 @@ impl Console {
     }
 
     fn with(more: &str) -> Self {
-        let mut host = Host::with_echo();
+        Self::of(Host::with_echo(), more)
+    }
+
+    fn of(mut host: Host, more: &str) -> Self {
         let port = free_port();
         host.apply(&format!(
             "schema = 1\n[console]\nlisten = \"127.0.0.1:{port}\"\n[[users]]\nid = \"{}\"\nname = \"Ada\"\nroles = [\"owner\"]\n{more}",
@@ -72,10 +76,14 @@ impl Console {
 
     /// A raw request, to the end of the connection.
     fn raw(&self, request: &str) -> Answer {
+        self.raw_bytes(request.as_bytes())
+    }
+
+    fn raw_bytes(&self, request: &[u8]) -> Answer {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         // A server that has seen enough may close before everything was sent.
-        drop(stream.write_all(request.as_bytes()));
+        drop(stream.write_all(request));
         let mut text = Vec::new();
         drop(stream.read_to_end(&mut text));
         let text = String::from_utf8_lossy(&text).into_owned();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::cli::labels;
 use crate::console::Visitor;
 use crate::console::chat::address;
-use crate::console::view::{AgentName, Author, CardButton, Chat, Line};
+use crate::console::view::{AgentName, Author, CardButton, Chat, Line, LineFile};
 use crate::model::address::Address;
 use crate::model::approval::QuestionState;
 use crate::model::card::{Card, PromptSubject};
@@ -122,7 +122,7 @@ fn said(
         by: Author::Person,
         at: message.stored,
         text: body.content.text,
-        files: body.attachments.into_iter().map(|file| file.name).collect(),
+        files: body.attachments.into_iter().map(|file| LineFile { name: file.name, download: None }).collect(),
         state,
         buttons: Vec::new(),
     }))
@@ -153,9 +153,35 @@ fn answer(
         OutState::Delivered { .. } => None,
         state => Some(labels::delivery(state).to_owned()),
     };
-    let base = |name: String| name.rsplit('/').next().map(str::to_owned).unwrap_or(name);
-    let files = row.files.into_iter().map(base).collect();
+    let file = |(at, name): (usize, &String)| LineFile { name: base(name).to_owned(), download: Some(at) };
+    let files = row.files.iter().enumerate().map(file).collect();
     Ok(Some(Line { id: id.to_string(), by, at: row.stored, text, files, state, buttons }))
+}
+
+/// The name of a kept file without its place.
+fn base(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// A file of an answer in a person's chat with an agent: its name, and the name under which it is kept.
+pub(super) fn file(
+    db: &Tables,
+    txn: &Read<'_>,
+    at: &Address,
+    answer: OutboundId,
+    place: usize,
+) -> Result<Option<KeptName>, state::Error> {
+    let Some(row) = db.outbound.get(txn, &answer)?.filter(|row| row.to.as_ref() == Some(at)) else { return Ok(None) };
+    let kept = row.files.get(place);
+    Ok(kept.map(|kept| KeptName { name: base(kept).to_owned(), kept: kept.clone() }))
+}
+
+/// A file that an agent sent.
+pub(super) struct KeptName {
+    /// Its name.
+    pub(super) name: String,
+    /// The name under which it is kept.
+    pub(super) kept: String,
 }
 
 /// The buttons of a card that still can be answered.

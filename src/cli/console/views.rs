@@ -1,8 +1,10 @@
 //! Reads what the console's pages show, and checks who may see it.
 
+use std::io::Read as _;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 
 use super::health::{Around, Examined};
+use super::chat::KeptName;
 use super::{chat, topics};
 use crate::cli::last_backup::BackupStatus;
 use crate::cli::report::Report;
@@ -10,12 +12,16 @@ use crate::cli::watch::{self, SessionView};
 use crate::cli::{approvals, questions, spend, why};
 use crate::clock;
 use crate::console::view::{AgentName, Asked, Chat, Home, Prompt, Recent, Run, Section, Topic, Why};
-use crate::console::{Rank, Seen, Trouble, Views, Visitor};
+use crate::console::chat::address;
+use crate::console::{Download, Rank, Seen, Trouble, Views, Visitor};
 use crate::daemon::Daemon;
 use crate::model::card::PromptSubject;
+use crate::model::id::OutboundId;
 use crate::socket::protocol::DaemonStatus;
 use crate::state::{self, Admission, Read, Tables};
 
+/// Largest file that is downloaded: agents send none that is larger.
+const FILE_BYTES: u64 = 64 << 20;
 /// Approvals and questions on one page.
 const ASKED_MAX: usize = 50;
 /// Open approvals and questions that are looked through for those that a person may decide.
@@ -91,6 +97,21 @@ impl Views for StoreViews {
         let writing = if found.open.is_empty() { None } else { daemon.writing_in(&found.address, found.open) };
         let others = open.into_iter().filter(|other| other.folder != agent).collect();
         Ok(Chat { others, writing, ..found.chat })
+    }
+
+    fn file(&self, who: &Visitor, agent: &str, answer: OutboundId, at: usize) -> Seen<Download> {
+        let none = || Trouble::NotFound("There is no such file, or you may not have it.".to_owned());
+        if !who.rank.talks_to(agent) {
+            return Err(none());
+        }
+        let address = address(agent, &who.user).map_err(|_| none())?;
+        let KeptName { name, kept } = self.read(|db, txn| chat::file(db, txn, &address, answer, at))?.ok_or_else(none)?;
+        let file = self.daemon()?.sent_file(&kept).map_err(Trouble::Failed)?;
+        let file = file.ok_or_else(|| Trouble::NotFound(format!("{name} is not kept any more.")))?;
+        let mut bytes = Vec::new();
+        let read = file.take(FILE_BYTES).read_to_end(&mut bytes);
+        read.map_err(|error| Trouble::Failed(format!("{name} cannot be read: {error}")))?;
+        Ok(Download { name, bytes })
     }
 
     fn why(&self, who: &Visitor, id: &str) -> Seen<Why> {

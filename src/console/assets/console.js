@@ -99,16 +99,25 @@ function compose() {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const sent = text.value;
-    if (!sent.trim() || form.dataset.sending) return;
+    const files = form.elements.file;
+    if ((!sent.trim() && !files.files.length) || form.dataset.sending) return;
+    const trouble = document.getElementById("trouble");
     form.dataset.sending = "1";
     try {
-      const answer = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
+      const answer = await fetch(form.action, { method: "POST", body: new FormData(form) });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const next = page.getElementById("say");
-      if (!answer.ok || !next) { document.body.replaceChildren(...page.body.childNodes); return; }
+      if (!answer.ok || !next) {
+        // What was written stays in the field.
+        trouble.textContent = (page.querySelector(".problem") || page.body).textContent;
+        trouble.hidden = false;
+        return;
+      }
+      trouble.hidden = true;
       // The id of a message that was taken is not used again, so it cannot be sent twice.
       form.elements.id.value = next.elements.id.value;
       if (text.value === sent) text.value = "";
+      files.value = "";
       const live = page.getElementById("live");
       times(live);
       document.getElementById("live").replaceWith(live);

@@ -23,12 +23,16 @@ pub(in crate::console) fn page(who: &Visitor, chat: &Chat, form: &str) -> Markup
             @if let Some(writing) = &chat.writing { div class="line agent partial" { pre { (writing) } } }
             @if let Some(working) = &chat.working { p class="dim working" { (working) } }
         }
-        form id="say" class="say" method="post" action={ "/chat/" (place) } {
+        form id="say" class="say" method="post" action={ "/chat/" (place) } enctype="multipart/form-data" {
             (form_token(who))
             input type="hidden" name="id" value=(form);
             label { span class="hidden" { "Message" }
-                textarea name="text" rows="3" required maxlength="200000" placeholder={ "Message to " (chat.agent.name) } {} }
-            button class="main" { "Send" }
+                textarea name="text" rows="3" maxlength="200000" placeholder={ "Message to " (chat.agent.name) } {} }
+            p id="trouble" class="problem" role="alert" hidden {}
+            div class="row sending" {
+                label class="files" { span { "Files" } input type="file" name="file" multiple; }
+                button class="main" { "Send" }
+            }
         }
     }
 }
@@ -44,7 +48,13 @@ fn said(who: &Visitor, place: &str, line: &Line) -> Markup {
             div class="dim" { (name) " · " a href={ "/why/" (segment(&line.id)) } { (instant(line.at)) }
                 @if let Some(state) = &line.state { " · " (state) } }
             pre { (line.text) }
-            @for file in &line.files { div class="file" { (file) } }
+            @for file in &line.files {
+                div class="file" {
+                    @if let Some(at) = file.download {
+                        a href={ "/file/" (place) "/" (segment(&line.id)) "/" (at) } download { (file.name) }
+                    } @else { (file.name) }
+                }
+            }
             @if !line.buttons.is_empty() {
                 div class="row" {
                     @for button in &line.buttons {

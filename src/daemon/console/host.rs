@@ -8,16 +8,15 @@ use tokio::sync::watch;
 use super::{people, words};
 use crate::console::{Host, NewMessage, Seen, Trouble, Visitor, chat};
 use crate::daemon::Daemon;
-use crate::model::address::{Address, ForeignId, UserId};
+use crate::model::address::{Address, UserId};
 use crate::model::card::{Button, PromptSubject};
 use crate::model::configure::{Change, ChatSpec, Configure, WiringSpec};
 use crate::model::console::{ConsoleInput, TokenDigest};
 use crate::model::console_command::ConsoleCommand;
-use crate::model::content::{Content, RawJson};
 use crate::model::entity::{Engage, Folder, Ignored, Origin, SenderScope, SessionMode, UnknownSenders};
 use crate::model::id::ConsoleSessionId;
-use crate::model::input::{InboundEvent, Input, Press};
-use crate::model::message::{MessageKind, Reason};
+use crate::model::input::{Input, Press};
+use crate::model::message::Reason;
 use crate::model::report::{Outcome, Reply};
 use crate::state::{ChatKey, Text, WiringKey};
 
@@ -98,32 +97,6 @@ fn new_chat(address: &Address, agent: Folder, who: &Visitor) -> Change {
     })
 }
 
-fn event(at: Address, who: &Visitor, message: NewMessage) -> Seen<InboundEvent> {
-    let NewMessage { id, text, .. } = message;
-    if text.len() > TEXT_MAX {
-        let why = format!("The message has {} bytes, at most {TEXT_MAX} are accepted.", text.len());
-        return Err(Trouble::Refused(why));
-    }
-    let invalid = |error: crate::model::address::BadName| Trouble::Refused(error.to_string());
-    let sender = ForeignId::new("the user's id", who.user.to_string()).map_err(invalid)?;
-    let id = ForeignId::optional("the message's id", Some(id)).map_err(invalid)?;
-    let name = who.name.clone();
-    let raw = crate::daemon::handlers::payload(&text, sender.as_str(), name.as_deref().unwrap_or("you"));
-    Ok(InboundEvent {
-        source: at,
-        platform_message: id,
-        kind: MessageKind::Chat,
-        content: Content { text, sender: Some(sender), sender_name: name, raw: RawJson::trusted(raw) },
-        said: None,
-        mention: true,
-        group: false,
-        reply_to: None,
-        threads: None,
-        chat_name: None,
-        attachments: Vec::new(),
-    })
-}
-
 /// The text of a reply to a decision.
 fn decided(reply: Reply) -> Seen<String> {
     match reply {
@@ -171,7 +144,14 @@ impl Host for ConsoleHost {
 
     fn say(&self, who: &Visitor, message: NewMessage) -> Seen<Option<String>> {
         let at = self.chat(who, &message.agent)?;
-        match self.submit(Input::Inbound(Box::new(event(at, who, message)?)))? {
+        if message.text.len() > TEXT_MAX {
+            let why = format!("The message has {} bytes, at most {TEXT_MAX} are accepted.", message.text.len());
+            return Err(Trouble::Refused(why));
+        }
+        let arrived = chat::event(&at, who, &message).map_err(Trouble::Refused)?;
+        drop(message);
+        let event = self.daemon()?.keep_files(arrived).map_err(Trouble::Failed)?;
+        match self.submit(Input::Inbound(Box::new(event)))? {
             Reply::Routed(report) if report.outcome == Outcome::Consumed => {
                 Ok(report.answer.map(|_| "Hearth has answered.".to_owned()))
             }

@@ -1,6 +1,7 @@
 //! The console in the daemon: listens as the configuration says, and lets the pages of `console` read the store and submit
 //! inputs.
 
+use std::fs::File;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -143,6 +144,14 @@ impl Daemon {
     /// Why the console does not listen although it should.
     pub fn console_trouble(&self) -> Option<String> {
         self.console.running().trouble.clone()
+    }
+
+    /// A file that an agent sent, by the name under which it is kept; none if it is not kept any more.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn sent_file(&self, name: &str) -> Result<Option<File>, String> {
+        self.workers.mailboxes().kept(name).map_err(|error| error.to_string())
     }
 
     /// Has the checks of `hearth doctor` run in a process of their own, without the network. Returns its JSON.

@@ -139,6 +139,16 @@ fn picture(name: &str) -> PathBuf {
     dir.join(format!("{name}.png"))
 }
 
+/// Nothing that axe-core knows keeps people from using a page.
+#[track_caller]
+fn obstacles(browser: &mut Browser, name: &str) {
+    let axe = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/axe/node_modules/axe-core/axe.min.js");
+    if !axe.is_file() {
+        return skipped("pages of the console were not checked by axe-core; .ci/axe.sh installs it");
+    }
+    assert_eq!(browser.step(&json!({"axe": axe})), json!([]), "{name}");
+}
+
 /// What has to hold for every page.
 #[track_caller]
 pub(super) fn look(browser: &mut Browser, console: &Console, name: &str) {
@@ -150,6 +160,7 @@ pub(super) fn look(browser: &mut Browser, console: &Console, name: &str) {
     ] {
         let file = picture(&format!("{name}-{shape}"));
         let wide = browser.step(&json!({"shot": file, "width": width, "height": height, "dark": dark}));
+        obstacles(browser, &format!("{name}-{shape}"));
         assert!(wide.as_i64().unwrap() <= width, "{name} is {wide} wide in a window of {width}");
     }
     assert_eq!(browser.eval("typeof window.xss"), "undefined", "{name}: a text of a stranger ran");

@@ -452,6 +452,7 @@ pub(super) const BANS: &[Ban] = &[
         within: "",
         places: &[
             ("src/channel/", "files inside of JSON"),
+            ("src/console/chat.rs", "files of messages, in the form in which bridges send theirs"),
             ("src/gateway/opened/", "credentials in headers, and certificates as text"),
             ("src/socket/workspace", "paths that are not text"),
             ("src/socket/take_in.rs", "paths that are not text, and digests"),
