@@ -36,9 +36,7 @@ impl Channel for Chats {
 /// # Errors
 /// What is wrong with it, for people.
 pub fn event(at: &Address, who: &Visitor, message: &NewMessage) -> Result<Arrived, String> {
-    let file = |file: &UploadedFile| {
-        serde_json::json!({"name": file.name, "mimeType": file.mime, "data": STANDARD.encode(&file.bytes)})
-    };
+    let file = |file: &UploadedFile| serde_json::json!({"name": file.name, "mimeType": file.mime, "data": STANDARD.encode(&file.bytes)});
     let mut content = serde_json::json!({
         "text": message.text,
         "senderId": who.user.to_string(),

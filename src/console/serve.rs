@@ -48,7 +48,8 @@ pub(super) struct Console {
 }
 
 pub(super) fn router(bound: SocketAddr, host: Arc<dyn Host>, views: Arc<dyn Views>) -> Router {
-    let console = Arc::new(Console { bound, host, views, notes: Mutex::default(), uploads: Semaphore::new(UPLOADS_MAX) });
+    let console =
+        Arc::new(Console { bound, host, views, notes: Mutex::default(), uploads: Semaphore::new(UPLOADS_MAX) });
     Router::new().fallback(answer).with_state(console)
 }
 
@@ -83,8 +84,7 @@ struct Asked {
     files: Vec<UploadedFile>,
 }
 
-const OUT_OF_DATE: &str =
-    "This form is out of date, so nothing was done. Go back, load the page again, and repeat.";
+const OUT_OF_DATE: &str = "This form is out of date, so nothing was done. Go back, load the page again, and repeat.";
 
 impl Console {
     async fn respond(self: &Arc<Self>, connection: &ConnectionHandle, request: Request) -> Response {
@@ -103,7 +103,8 @@ impl Console {
             }
             _ => {}
         }
-        let boundary = content_type(&parts.headers).and_then(multipart::boundary).filter(|_| path.starts_with("/chat/"));
+        let boundary =
+            content_type(&parts.headers).and_then(multipart::boundary).filter(|_| path.starts_with("/chat/"));
         if let (true, Some(boundary)) = (is_post, boundary) {
             return self.upload(connection, &parts.headers, body, Upload { boundary, path: &path }).await;
         }

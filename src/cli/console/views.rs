@@ -3,16 +3,16 @@
 use std::io::Read as _;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 
-use super::health::{Around, Examined};
 use super::chat::KeptName;
+use super::health::{Around, Examined};
 use super::{chat, topics};
 use crate::cli::last_backup::BackupStatus;
 use crate::cli::report::Report;
 use crate::cli::watch::{self, SessionView};
 use crate::cli::{approvals, questions, spend, why};
 use crate::clock;
-use crate::console::view::{AgentName, Asked, Chat, Home, Prompt, Recent, Run, Section, Topic, Why};
 use crate::console::chat::address;
+use crate::console::view::{AgentName, Asked, Chat, Home, Prompt, Recent, Run, Section, Topic, Why};
 use crate::console::{Download, Rank, Seen, Trouble, Views, Visitor};
 use crate::daemon::Daemon;
 use crate::model::card::PromptSubject;
@@ -105,7 +105,8 @@ impl Views for StoreViews {
             return Err(none());
         }
         let address = address(agent, &who.user).map_err(|_| none())?;
-        let KeptName { name, kept } = self.read(|db, txn| chat::file(db, txn, &address, answer, at))?.ok_or_else(none)?;
+        let KeptName { name, kept } =
+            self.read(|db, txn| chat::file(db, txn, &address, answer, at))?.ok_or_else(none)?;
         let file = self.daemon()?.sent_file(&kept).map_err(Trouble::Failed)?;
         let file = file.ok_or_else(|| Trouble::NotFound(format!("{name} is not kept any more.")))?;
         let mut bytes = Vec::new();
