@@ -88,7 +88,7 @@ fn signed_in(db: &Tables, txn: &Read<'_>, who: &Visitor) -> Result<Vec<Section>,
             row.cells.push(Cell::default());
         }
     }
-    section.columns.push(String::new());
+    section.columns.push("note".to_owned());
     Ok(vec![section])
 }
 

@@ -10,6 +10,7 @@ use crate::console::view::{Asked, Choice, Held, Prompt};
 pub(in crate::console) fn page(who: &Visitor, asked: &Asked) -> Markup {
     html! {
         div id="live" {
+            h2 class="hidden" { "Open" }
             @if asked.prompts.is_empty() { p class="dim" { "Nothing needs a decision." } }
             (list(who, asked))
         }
@@ -25,7 +26,7 @@ pub(super) fn list(who: &Visitor, asked: &Asked) -> Markup {
 
 /// One of them.
 pub(in crate::console) fn one(who: &Visitor, prompt: &Prompt) -> Markup {
-    html! { div id="live" { (card(who, prompt)) } }
+    html! { div id="live" { h2 class="hidden" { "All of it" } (card(who, prompt)) } }
 }
 
 fn card(who: &Visitor, prompt: &Prompt) -> Markup {

@@ -145,6 +145,7 @@ pub(super) const BANS: &[Ban] = &[
         within: "",
         places: &[
             ("src/channel/", "events arrive as JSON"),
+            ("src/console/chat.rs", "messages of people in the form in which bridges send theirs"),
             ("src/config/file/trigger_rules.rs", "rules of version 1 are JSON in a string"),
             ("src/mailbox/", "the wire contract is JSON"),
             ("src/contracts/", "so are the other file contracts"),
