@@ -132,8 +132,8 @@ fn one<'a>(known: &'a Configuration, agent: &str) -> Result<&'a AgentEntry, Fail
 }
 
 fn file_of(memory: MemoryOf<'_>, name: &str) -> Result<MemoryFile, Failure> {
-    let names: Vec<String> = memory.files()?.into_iter().map(|file| file.name).collect();
-    let missing = || entity::missing_among("memory file", name, names.iter().map(String::as_str));
+    let missing =
+        || Failure::Failed(format!("memory file {name} not found; see `hearth memory list {}`", memory.folder));
     memory.file(name)?.ok_or_else(missing)
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::host::Host;
+use crate::host::{Host, Running};
 
 const LOG: &str = "memory/daily/2026-04-20.md";
 
@@ -20,7 +20,10 @@ fn append(host: &Host, line: &str) {
     let daily = host.data().join("groups/ann/memory/daily");
     let place = daily.to_str().unwrap();
     let words = ["agent", "append-to-daily-log", "--target", "group", "--date", "2026-04-20", "--group-daily", place];
-    host.done(&words, format!("{line}\n").as_bytes());
+    let mut command = host.bare(env!("CARGO_BIN_EXE_hearth"));
+    command.args(words);
+    let ended = Running::start(command, format!("{line}\n").as_bytes()).end();
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
 }
 
 fn json_of(host: &Host, words: &[&str]) -> Value {
@@ -43,11 +46,11 @@ fn what_an_agent_remembers_is_listed_dated_and_corrected() {
     assert!(files.contains(&("ann", LOG)) && files.contains(&("ann", "trusted/user_profile.md")), "{files:?}");
     assert!(!files.iter().any(|(agent, file)| *agent == "eve" && file.starts_with("trusted/")), "{files:?}");
     let lines = json_of(&host, &["memory", "show", "ann", LOG])["lines"].clone();
-    assert_eq!(lines[3], "- 09:00 UTC \u{2014} Ann likes coffee", "{lines}");
+    assert_eq!(lines[4], "- 09:00 UTC \u{2014} Ann likes coffee", "{lines}");
     let changes = json_of(&host, &["memory", "changes", "ann"])["changes"].clone();
-    let dated = changes.as_array().unwrap().iter().find(|change| change["line"] == 4).unwrap();
+    let dated = changes.as_array().unwrap().iter().find(|change| change["line"] == 5).unwrap();
     assert_eq!((&dated["at"], &dated["file"]), (&json!("2026-04-20T09:00:00.000Z"), &json!(LOG)));
-    let said = host.done(&["memory", "correct", "ann", LOG, "4", "- 09:00 UTC \u{2014} Ann likes water"], b"");
+    let said = host.done(&["memory", "correct", "ann", LOG, "5", "- 09:00 UTC \u{2014} Ann likes water"], b"");
     assert_eq!(said, "- - 09:00 UTC \u{2014} Ann likes coffee\n+ - 09:00 UTC \u{2014} Ann likes water\n");
     let removed = json_of(&host, &["memory", "remove", "ann", LOG, "3", "--was", "- 08:15 UTC \u{2014} Ann likes tea"]);
     assert_eq!((&removed["line"], &removed["now"]), (&json!(3), &Value::Null));
@@ -62,7 +65,10 @@ fn what_an_agent_remembers_is_listed_dated_and_corrected() {
         assert!(refused.code != Some(0) && refused.stderr.contains(why), "{words:?}: {refused:#?}");
     }
     let text = std::fs::read_to_string(host.data().join("groups/ann").join(LOG)).unwrap();
-    assert_eq!(text.lines().skip(2).collect::<Vec<_>>(), ["- 09:00 UTC \u{2014} Ann likes water"]);
+    assert_eq!(
+        text.lines().filter(|line| line.starts_with("- ")).collect::<Vec<_>>(),
+        ["- 09:00 UTC \u{2014} Ann likes water"]
+    );
 }
 
 /// The program that agents use adds lines meanwhile.
@@ -80,7 +86,7 @@ fn a_correction_loses_nothing_that_is_remembered_at_the_same_time() {
     let text = std::fs::read_to_string(host.data().join("groups/ann").join(LOG)).unwrap();
     assert!((10..30).all(|n| text.contains(&format!("- 10:{n} UTC \u{2014} {n}\n"))), "{text}");
     assert!(text.contains("\u{2014} correction 19\n") && text.contains("likes coffee\n"), "{text}");
-    assert_eq!(text.lines().count(), 24, "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with("- ")).count(), 22, "{text}");
 }
 
 #[test]
