@@ -150,6 +150,7 @@ pub fn read(event: &[u8]) -> Result<Arrived, BadEvent> {
         group: message.is_true("isGroup"),
         reply_to,
         threads: top.flag("supportsThreads")?,
+        cursors: Vec::new(),
         chat_name: None,
         attachments,
     };

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 
 use crate::model::address::{ForeignId, UserId};
+use crate::model::channel::{Capabilities, Cursor};
 use crate::model::content::{Attachment, BlobId};
 use crate::model::delivery::{Attempt, DeliveryResult};
 use crate::model::id::{BodyId, OutboundId};
@@ -41,6 +42,19 @@ pub trait Ingress: Send + Sync {
     /// Predicts how a message would be routed, without storing anything. The caller still has to pass it to
     /// [`Ingress::inbound`].
     fn rehearsed(&self, event: InboundEvent) -> Pending<'_, Result<RouteReport, NotTaken>>;
+
+    /// How far a bridge had read when it last said so; empty for other channels.
+    fn cursors(&self) -> Vec<Cursor> {
+        Vec::new()
+    }
+
+    /// Stores how far a bridge has read. Completes as for a message.
+    fn store_cursors(&self, _cursors: Vec<Cursor>) -> Pending<'_, Result<(), NotTaken>> {
+        Box::pin(async { Err(NotTaken::Refused("only bridges have cursors".to_owned())) })
+    }
+
+    /// Stores what a bridge is and can do. Messages that arrive later are treated accordingly.
+    fn bridge_ready(&self, _program: String, _can: Capabilities) {}
 
     /// Receives a pressed button. Completes as for a message.
     fn pressed(&self, press: Press) -> Pending<'_, Result<Pressed, NotTaken>>;

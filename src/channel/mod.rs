@@ -10,10 +10,12 @@ use crate::model::id::{OutboundId, SessionId};
 use health::{Health, LineState};
 
 pub mod attachments;
+pub mod bridge;
 pub mod event;
 pub mod health;
 pub mod intake;
 mod json;
+mod kept;
 pub mod split;
 pub mod telegram;
 pub mod terminal;

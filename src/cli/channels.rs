@@ -54,6 +54,8 @@ pub(super) struct ChannelJson {
     /// When it is tried again; null if it does not wait.
     next_try: Option<String>,
     base_url: Option<String>,
+    /// The program of a bridge and its arguments; null for channels without one.
+    program: Option<Vec<String>>,
     /// Where it listens; null for channels that do not.
     listen: Option<String>,
     link_previews: bool,
@@ -91,7 +93,9 @@ impl Listed for ChannelJson {
         ("STATE", Self::words),
         ("LAST CONTACT", |one| one.last_contact.as_deref().map(human_time::age).unwrap_or_default()),
         ("LISTENS ON", |one| or_empty(one.listen.as_ref())),
-        ("SENDS TO", |one| or_empty(one.base_url.as_ref())),
+        ("SENDS TO", |one| {
+            one.base_url.clone().or_else(|| one.program.as_ref().map(|words| words.join(" "))).unwrap_or_default()
+        }),
         ("PROBLEM", |one| or_empty(one.why.as_ref())),
     ];
 }
@@ -138,6 +142,7 @@ pub(super) fn shape(channel: &ChannelInstance, daemon: Option<&DaemonStatus>) ->
         last_contact: known.and_then(|one| one.last_contact.clone()),
         next_try: known.and_then(|one| one.next_try.clone()),
         base_url: channel.base_url.clone(),
+        program: channel.program.as_ref().map(|program| program.command.clone()),
         listen: listens.then(|| channel.listen.unwrap_or(webhook::LISTEN).to_string()),
         link_previews: channel.link_previews,
         unknown_chats: channel.unknown_chats.as_str(),
@@ -181,6 +186,10 @@ fn mend(channel: &ChannelInstance, why: &str) -> String {
                 "stop the program that uses this port, or change `listen` in [channels.{name}]; Hearth retries automatically"
             )
         }
+        None if channel.kind == ChannelKind::Bridge => format!(
+            "correct [channels.{name}] or the bridge's program, and run `hearth channels reconnect {name}`; `hearth \
+             bridge test` tests a bridge"
+        ),
         None if why.contains("receiver") => {
             "start or fix the receiver, or correct `base_url`; unsent messages are sent then".to_owned()
         }

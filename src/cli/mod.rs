@@ -18,6 +18,7 @@ mod agents;
 mod apply;
 mod approvals;
 mod backup;
+mod bridge;
 mod budgets;
 mod change;
 mod channels;
@@ -178,6 +179,9 @@ enum Command {
     /// List the configured channels and their state
     #[command(subcommand)]
     Channels(channels::ChannelsCommand),
+    /// Test a bridge, a program that connects Hearth with a network
+    #[command(subcommand)]
+    Bridge(bridge::BridgeCommand),
     /// List and answer the questions that agents ask people
     #[command(subcommand)]
     Questions(questions::QuestionsCommand),
@@ -352,6 +356,11 @@ pub fn main() -> ExitCode {
         }
         return agent_runner::main_from_arguments(&words);
     }
+    if let Command::Bridge(command) = &cli.command
+        && let Some(done) = bridge::entered(command)
+    {
+        return exit(done);
+    }
     log::start(matches!(cli.command, Command::Run(_)), cli.global.log_format);
     exit(run(cli))
 }
@@ -445,6 +454,7 @@ fn run(cli: Cli) -> Done {
         Command::Destinations(command) => destinations::destinations(&paths, &command, json),
         Command::Approvals(command) => approvals::approvals(&paths, &command, json),
         Command::Channels(command) => channels::channels(&paths, &command, json),
+        Command::Bridge(command) => bridge::bridge(&paths, &command, json),
         Command::Questions(command) => questions::questions(&paths, &command, json),
         Command::Mutes(command) => listening::mutes(&paths, &command, json),
         Command::Skips(command) => skips::skips(&paths, &command, json),

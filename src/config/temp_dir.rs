@@ -12,6 +12,8 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 /// What a directory is used for, which is in its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
+    /// Files of a bridge that is tested.
+    Bridge,
     /// The mailbox of an agent that is asked what it is.
     Handshake,
     /// A copy of a foreign database.
@@ -27,10 +29,12 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    const ALL: [Self; 6] = [Self::Handshake, Self::Import, Self::Rehearsal, Self::SelfTest, Self::Trial, Self::Upgrade];
+    const ALL: [Self; 7] =
+        [Self::Bridge, Self::Handshake, Self::Import, Self::Rehearsal, Self::SelfTest, Self::Trial, Self::Upgrade];
 
     const fn prefix(self) -> &'static str {
         match self {
+            Self::Bridge => "hearth-bridge-",
             Self::Handshake => "hearth-handshake-",
             Self::Import => "hearth-import-",
             Self::Rehearsal => "hearth-rehearsal-",

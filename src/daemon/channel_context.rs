@@ -1,10 +1,10 @@
 //! What the tasks of channels share.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
 
+use super::bridges::Bridges;
 use super::engine_thread::Inbox;
 use super::files::BlobGuard;
 use super::metrics::Metrics;
@@ -20,8 +20,8 @@ pub(super) struct ChannelContext {
     pub(super) inbox: Arc<Inbox>,
     /// The store with the channels' settings.
     pub(super) engine: Arc<Engine>,
-    /// Base directory for the paths of outgoing files.
-    pub(super) sessions: PathBuf,
+    /// Starts bridges, and knows the paths.
+    pub(super) bridges: Arc<Bridges>,
     /// Typing indicators, which are told the results of deliveries.
     pub(super) typing: Arc<Typing>,
     /// Settles the files of submitted messages.

@@ -169,6 +169,7 @@ mod tests {
             group: false,
             reply_to: None,
             threads: None,
+            cursors: Vec::new(),
             chat_name: None,
             attachments: Vec::new(),
         })))

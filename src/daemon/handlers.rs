@@ -381,6 +381,7 @@ fn spoken(address: &Address, id: &str, text: String, uid: u32) -> Result<Inbound
         group: false,
         reply_to: None,
         threads: None,
+        cursors: Vec::new(),
         chat_name: None,
         attachments: Vec::new(),
     })

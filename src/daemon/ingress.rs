@@ -16,12 +16,14 @@ use crate::clock;
 use crate::crash;
 use crate::engine::commit::{Engine, Submission};
 use crate::model::address::{ChannelName, ForeignId, UserId};
+use crate::model::channel::{Capabilities, Cursor};
 use crate::model::content::{Attachment, BlobId};
 use crate::model::delivery::{Attempt, DeliveryResult};
 use crate::model::id::{BodyId, OutboundId};
 use crate::model::input::{InboundEvent, Input, Press};
 use crate::model::message::Reason;
 use crate::model::report::{Reply, RouteReport};
+use crate::state::ForeignKey;
 
 /// Intake of one channel.
 pub(super) struct ChannelIngress {
@@ -112,6 +114,33 @@ impl Ingress for ChannelIngress {
             let submission = Submission { input: Input::Inbound(Box::new(event)), dry_run: true };
             routed(self.put(submission, Vec::new()).await?)
         })
+    }
+
+    fn cursors(&self) -> Vec<Cursor> {
+        let key = ForeignKey::of(&self.channel);
+        match self.engine.store().read(|db, txn| db.bridges.get(txn, &key)) {
+            Ok(known) => {
+                known.filter(|known| known.channel == self.channel).map(|known| known.cursors).unwrap_or_default()
+            }
+            Err(error) => {
+                tracing::error!(channel = %self.channel, %error, "cannot read how far the bridge has read");
+                Vec::new()
+            }
+        }
+    }
+
+    fn store_cursors(&self, cursors: Vec<Cursor>) -> Pending<'_, Result<(), NotTaken>> {
+        Box::pin(async move {
+            crash::point("bridge-cursors");
+            match self.hand_over(Input::BridgeCursors(self.channel.clone(), cursors)).await? {
+                Reply::Done => Ok(()),
+                other => Err(NotTaken::Refused(other.unexpected())),
+            }
+        })
+    }
+
+    fn bridge_ready(&self, program: String, can: Capabilities) {
+        self.inbox.push(Item::of(Input::BridgeReady(self.channel.clone(), program, can)));
     }
 
     fn pressed(&self, press: Press) -> Pending<'_, Result<Pressed, NotTaken>> {

@@ -27,6 +27,7 @@ use crate::model::time::Timestamp;
 use crate::runtime::Runtime;
 
 pub mod backups;
+pub mod bridges;
 mod builds;
 mod channel_context;
 mod channels;
@@ -180,7 +181,7 @@ impl Daemon {
             tokio: tokio.clone(),
             inbox: Arc::clone(&inbox),
             engine: Arc::clone(&engine),
-            sessions: paths.sessions(),
+            bridges: bridges::Bridges::new(paths, tokio),
             typing: Arc::clone(&typing),
             fates: BlobGuard::new(&files, &removals),
             metrics: Arc::clone(&metrics),

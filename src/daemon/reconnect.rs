@@ -47,7 +47,7 @@ impl Daemon {
         };
         match row.kind {
             ChannelKind::Webhook => return invalid(of_webhook(row)),
-            ChannelKind::Telegram | ChannelKind::Terminal => {}
+            ChannelKind::Telegram | ChannelKind::Terminal | ChannelKind::Bridge => {}
         }
         if self.is_draining() {
             return Response::refused("stopping", STOPPING.to_owned());

@@ -320,6 +320,8 @@ fn is_new_work(input: &Input) -> bool {
         | Input::Delivered(..)
         | Input::Fetched(..)
         | Input::Reachable(..)
+        | Input::BridgeReady(..)
+        | Input::BridgeCursors(..)
         | Input::Pressed(_)
         | Input::Decide(..)
         | Input::DecideAs(..)

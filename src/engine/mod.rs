@@ -114,8 +114,20 @@ pub fn hooks(tx: &mut Tx<'_, '_>, hook: Hook<'_>) -> Result<()> {
 pub fn apply(tx: &mut Tx<'_, '_>, input: &Input) -> Result<Reply> {
     match input {
         Input::Start => housekeeping::start::start(tx),
-        Input::Inbound(event) => inbound::route(tx, event),
-        Input::PairingCode(event, used) => inbound::pairing::code(tx, event, *used),
+        Input::Inbound(event) => match rows::channels::store_cursors(tx, &event.source.channel, &event.cursors)? {
+            Reply::Done => inbound::route(tx, event),
+            refused => Ok(refused),
+        },
+        Input::PairingCode(event, used) => {
+            match rows::channels::store_cursors(tx, &event.source.channel, &event.cursors)? {
+                Reply::Done => inbound::pairing::code(tx, event, *used),
+                refused => Ok(refused),
+            }
+        }
+        Input::BridgeReady(channel, program, capabilities) => {
+            rows::channels::bridge_ready(tx, channel, program, *capabilities)
+        }
+        Input::BridgeCursors(channel, cursors) => rows::channels::store_cursors(tx, channel, cursors),
         Input::Collected(collection) => turns::ingest(tx, collection.clone()),
         Input::HostWanted(wanted) => requests::hosts::wanted(tx, wanted),
         Input::Connections(seen) => turns::connections::seen(tx, seen),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address::ChannelName;
 use super::origin::Origin;
-use super::time::Timestamp;
+use super::time::{Millis, Timestamp};
 
 /// The kind of network behind a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,19 +17,23 @@ pub enum ChannelKind {
     Telegram,
     /// Anything that speaks signed JSON over HTTP.
     Webhook,
+    /// A program that Hearth starts and supervises.
+    Bridge,
 }
 
 /// What to do with a message when it is unknown whether it was sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnUncertain {
     /// Send it again. The channel deduplicates by our id and shows the message once.
     SendAgain,
     /// Send it again, marked as a repetition, because people may see it twice.
     SendAgainMarked,
+    /// Send it again. The channel deduplicates by our id for this long after the first attempt; later it is marked.
+    SendAgainWithin(Millis),
 }
 
 /// How people choose an option of a card.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Choice {
     /// By buttons under the card.
     Buttons,
@@ -38,7 +42,7 @@ pub enum Choice {
 }
 
 /// What a channel can do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities {
     /// Whether its chats have threads with conversations of their own. If not, a thread that an event names is ignored.
     pub threads: bool,
@@ -47,7 +51,7 @@ pub struct Capabilities {
     /// How people choose from a card.
     pub choice: Choice,
     /// The longest card that is shown whole: UTF-16 code units of its heading, its text and its options together.
-    pub card_max: usize,
+    pub card_max: u64,
     /// Whether a message can be changed after it was sent.
     pub edits: bool,
     /// Whether a direct message has to be opened before it can be written to; otherwise a person's id is its chat.
@@ -56,7 +60,7 @@ pub struct Capabilities {
 
 impl ChannelKind {
     /// Every kind.
-    pub const ALL: &'static [Self] = &[Self::Terminal, Self::Telegram, Self::Webhook];
+    pub const ALL: &'static [Self] = &[Self::Terminal, Self::Telegram, Self::Webhook, Self::Bridge];
 
     /// The word in files.
     #[must_use]
@@ -65,10 +69,11 @@ impl ChannelKind {
             Self::Terminal => "terminal",
             Self::Telegram => "telegram",
             Self::Webhook => "webhook",
+            Self::Bridge => "bridge",
         }
     }
 
-    /// What channels of this kind can do.
+    /// What channels of this kind can do; of a bridge, until it says more.
     #[must_use]
     pub const fn capabilities(self) -> Capabilities {
         match self {
@@ -99,8 +104,65 @@ impl ChannelKind {
                 edits: true,
                 opens_direct: true,
             },
+            Self::Bridge => Capabilities {
+                threads: false,
+                on_uncertain: OnUncertain::SendAgainMarked,
+                choice: Choice::Numbers,
+                card_max: 2_000,
+                edits: false,
+                opens_direct: false,
+            },
         }
     }
+}
+
+/// The program of a bridge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BridgeProgram {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// What it is told when it starts, by name.
+    pub settings: Vec<BridgeSetting>,
+    /// Whether it has all rights of the user who runs Hearth.
+    pub unconfined: bool,
+}
+
+/// A setting of a bridge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BridgeSetting {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// How far a bridge has read its network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursor {
+    /// The bridge's name for it.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+impl Cursor {
+    /// Most cursors of a channel.
+    pub const COUNT_MAX: usize = 256;
+    /// Most bytes of a name, and of a value.
+    pub const BYTES_MAX: usize = 1_024;
+}
+
+/// What is known of the bridge of a channel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BridgeState {
+    /// The channel.
+    pub channel: ChannelName,
+    /// Name and version of the program, as it says.
+    pub program: Option<String>,
+    /// What it can do, as it said last.
+    pub capabilities: Option<Capabilities>,
+    /// How far it has read, by name.
+    pub cursors: Vec<Cursor>,
 }
 
 /// What happens when a bot is addressed in a chat in which no agent listens.
@@ -139,6 +201,8 @@ pub struct ChannelInstance {
     pub secret: Option<String>,
     /// Where it listens, if its kind does: an address and a port of this machine.
     pub listen: Option<SocketAddr>,
+    /// The program that connects it, if its kind has one.
+    pub program: Option<BridgeProgram>,
     /// Whether the network shows previews of links in what agents write. To make one, its servers fetch the link.
     pub link_previews: bool,
     /// What happens in chats in which no agent listens.

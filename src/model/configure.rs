@@ -9,7 +9,7 @@ use super::as_text;
 use super::backup_plan::BackupPlan;
 use super::bound_secret::BoundSecret;
 use super::budget::Budget;
-use super::channel::{ChannelInstance, ChannelKind, UnknownChats};
+use super::channel::{BridgeProgram, ChannelInstance, ChannelKind, UnknownChats};
 use super::console::ConsoleSettings;
 use super::entity::{
     AgentSettings, ContextFrom, Engage, Folder, Ignored, Origin, ProviderKind, SenderScope, SessionMode, UnknownSenders,
@@ -355,6 +355,8 @@ pub struct ChannelSpec {
     pub secret: Option<String>,
     /// Where it listens, if its kind does.
     pub listen: Option<SocketAddr>,
+    /// The program that connects it, if its kind has one.
+    pub program: Option<BridgeProgram>,
     /// Whether the network shows previews of links in what agents write.
     pub link_previews: bool,
     /// What happens in chats in which no agent listens.
@@ -374,6 +376,7 @@ impl ChannelSpec {
             base_url: None,
             secret: None,
             listen: None,
+            program: None,
             link_previews: false,
             unknown_chats: UnknownChats::Ask,
             tell_strangers: false,
@@ -390,6 +393,7 @@ impl From<&ChannelInstance> for ChannelSpec {
             base_url: row.base_url.clone(),
             secret: row.secret.clone(),
             listen: row.listen,
+            program: row.program.clone(),
             link_previews: row.link_previews,
             unknown_chats: row.unknown_chats,
             tell_strangers: row.tell_strangers,

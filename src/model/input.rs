@@ -2,6 +2,7 @@
 
 use super::address::{Address, ChannelName, ForeignId, UserId};
 use super::card::{Button, PromptSubject};
+use super::channel::{Capabilities, Cursor};
 use super::configure::Configure;
 use super::console::ConsoleInput;
 use super::console_command::ConsoleCommand;
@@ -47,6 +48,10 @@ pub enum Input {
     Fetched(BodyId, Vec<Attachment>),
     /// The recipient at an address is reachable now; without an address, the whole channel is.
     Reachable(ChannelName, Option<Address>),
+    /// What the bridge of a channel is and can do.
+    BridgeReady(ChannelName, String, Capabilities),
+    /// How far the bridge of a channel has read, without a message.
+    BridgeCursors(ChannelName, Vec<Cursor>),
     /// A person pressed a button on a card.
     Pressed(Press),
     /// The operator decides by command: the value of an option.
@@ -136,6 +141,8 @@ pub struct InboundEvent {
     pub threads: Option<bool>,
     /// The platform's name for the chat.
     pub chat_name: Option<String>,
+    /// How far its channel has read its network, stored together with the message.
+    pub cursors: Vec<Cursor>,
     /// Files that came with it: their bytes are stored already, or the network keeps them.
     pub attachments: Vec<Attachment>,
 }

@@ -29,7 +29,8 @@ mod format_2;
 /// * 6: newer versions of the records of agents and settings; decisions about hosts, and connections.
 /// * 7: a newer version of the records of agents; tool calls that people allowed in advance, and questions about tool calls; the
 ///   console and its sessions.
-/// * 8: a newer version of the records of agents; questions about many hosts.
+/// * 8: newer versions of the records of agents and channels; questions about many hosts; what bridges can do and how far they
+///   have read.
 pub const FORMAT: u32 = 8;
 
 /// One step: migrates a store from format `to - 1` to `to`.
@@ -102,6 +103,7 @@ fn to_7(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 }
 
 fn to_8(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    rewrite(&db.channels, txn)?;
     rewrite(&db.agents, txn)
 }
 

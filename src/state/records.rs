@@ -7,7 +7,7 @@ use crate::model::RawJson;
 use crate::model::approval::{Approval, ApprovalSubject, Held, HostReply, Question, QuestionState, Waitlist};
 use crate::model::budget::{BudgetState, GraceUsed, Reservation};
 use crate::model::card::CardOption;
-use crate::model::channel::ChannelInstance;
+use crate::model::channel::{BridgeState, ChannelInstance};
 use crate::model::configure::Settings;
 use crate::model::connection::Connection;
 use crate::model::console::{ConsoleSession, ConsoleSettings};
@@ -183,7 +183,8 @@ records! {
             black_out_json(json);
         }
     }
-    "channel" 2 ChannelInstance from channel
+    "channel" 3 ChannelInstance from channel
+    "bridge" 1 BridgeState
     "sticky" 1 Sticky
     "task" 1 Task |row| {
         black_out(&mut row.prompt);

@@ -36,9 +36,9 @@ use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
 use crate::model::workspace::{Workspace, WorkspaceEvent, WorkspaceKey};
 use crate::model::{
-    Awake, card::PromptSubject, channel::ChannelInstance, configure::Settings, connection::Connection,
-    hold_off::RateLimit, journal::JournalEntry, recall::SaidId, session_providers::SessionProviders,
-    take_in::PartialImport, tool::ToolGrant,
+    Awake, card::PromptSubject, channel::BridgeState, channel::ChannelInstance, configure::Settings,
+    connection::Connection, hold_off::RateLimit, journal::JournalEntry, recall::SaidId,
+    session_providers::SessionProviders, take_in::PartialImport, tool::ToolGrant,
 };
 
 tables! {
@@ -53,6 +53,8 @@ tables! {
 
     /// Channel instances, by name.
     table channels: ForeignKey => ChannelInstance;
+    /// What bridges can do and how far they have read, by channel.
+    table bridges: ForeignKey => BridgeState;
     /// Agent groups.
     table agents: AgentId => Agent {
         /// Agents that are not archived, by folder.

@@ -276,6 +276,7 @@ mod tests {
             let channel = ChannelInstance {
                 name: name(called),
                 kind: ChannelKind::Webhook,
+                program: None,
                 token: None,
                 base_url: None,
                 secret: None,

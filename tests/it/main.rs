@@ -20,6 +20,7 @@ mod backup;
 mod backup_all;
 mod bad_input;
 mod bound_secrets;
+mod bridges;
 mod budgets;
 mod builds;
 mod caps;

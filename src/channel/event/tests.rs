@@ -56,6 +56,7 @@ fn a_full_event_is_taken_apart() {
             group: true,
             reply_to: Some(address("terminal", "local", None)),
             threads: None,
+            cursors: Vec::new(),
             chat_name: None,
             attachments: Vec::new(),
         }

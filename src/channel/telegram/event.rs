@@ -70,6 +70,7 @@ pub(super) fn take(channel: &ChannelName, me: &User, message: &Message) -> Resul
             group: matches!(message.chat.kind.as_str(), "group" | "supergroup"),
             reply_to: None,
             threads: None,
+            cursors: Vec::new(),
             chat_name: chat_name(&message.chat),
             attachments: Vec::new(),
         }),

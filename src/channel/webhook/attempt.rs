@@ -1,15 +1,14 @@
 //! Runs delivery attempts and maps their results to outcomes, within the time limit of an attempt.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rustix::fs::{Mode, OFlags, open};
 
 use super::post::{Receiver, Sent};
 use super::wire::{self, FileShape};
-use crate::channel;
+use crate::channel::{self, kept};
 use crate::model::address::{ForeignId, UserId};
 use crate::model::delivery::{Delivery, DeliveryResult};
 
@@ -117,20 +116,10 @@ fn files(sessions: &Path, names: &[String]) -> Vec<FileShape> {
     names.iter().map(file).collect()
 }
 
-/// Reads a file that is to be sent. Names are relative and stay inside the directory, and no link is followed.
+/// Reads a file that is to be sent.
 fn read(sessions: &Path, name: &str, room: u64) -> Result<Vec<u8>, String> {
     use std::io::Read as _;
-    if !Path::new(name).components().all(|part| matches!(part, Component::Normal(_))) {
-        return Err("its name is not that of a kept file".to_owned());
-    }
-    let path: PathBuf = sessions.join(name);
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let opened = open(&path, flags, Mode::empty()).map_err(|error| channel::unreadable(&path, &error.into()))?;
-    let file = std::fs::File::from(opened);
-    let about = file.metadata().map_err(|error| channel::unreadable(&path, &error))?;
-    if !about.is_file() {
-        return Err("it is not a file".to_owned());
-    }
+    let (file, path) = kept::open(sessions, name)?;
     let mut bytes = Vec::new();
     file.take(room + 1).read_to_end(&mut bytes).map_err(|error| channel::unreadable(&path, &error))?;
     if bytes.len() as u64 > room {

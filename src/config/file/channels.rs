@@ -2,16 +2,28 @@
 
 use std::net::SocketAddr;
 
-use super::section::{Keys, Problems, Section, excerpt};
+use super::section::{Keys, Problems, Section, excerpt, with_article};
 use crate::model::address::ChannelName;
-use crate::model::channel::{ChannelKind, UnknownChats};
+use crate::model::channel::{BridgeProgram, BridgeSetting, ChannelKind, UnknownChats};
 use crate::model::configure::{Change, ChannelSpec};
 use crate::model::console;
 use crate::model::entity::EnvValue;
 
 const CHANNELS: Keys = Keys {
     place: "[channels.<name>]",
-    known: &["type", "token", "base_url", "secret", "listen", "link_previews", "unknown_chats", "tell_strangers"],
+    known: &[
+        "type",
+        "token",
+        "base_url",
+        "secret",
+        "listen",
+        "command",
+        "settings",
+        "unconfined",
+        "link_previews",
+        "unknown_chats",
+        "tell_strangers",
+    ],
     later: &[],
 };
 
@@ -19,8 +31,15 @@ pub(super) const UNKNOWN_CHATS: [(&str, UnknownChats); 2] =
     [(UnknownChats::Ask.as_str(), UnknownChats::Ask), (UnknownChats::Ignore.as_str(), UnknownChats::Ignore)];
 
 /// Kinds that a file can configure; the terminal always exists.
-pub(super) const KINDS: [(&str, ChannelKind); 2] =
-    [(ChannelKind::Telegram.as_str(), ChannelKind::Telegram), (ChannelKind::Webhook.as_str(), ChannelKind::Webhook)];
+pub(super) const KINDS: [(&str, ChannelKind); 3] = [
+    (ChannelKind::Telegram.as_str(), ChannelKind::Telegram),
+    (ChannelKind::Webhook.as_str(), ChannelKind::Webhook),
+    (ChannelKind::Bridge.as_str(), ChannelKind::Bridge),
+];
+
+/// Most settings of a bridge, and most bytes of a value.
+const SETTINGS_MAX: usize = 100;
+const SETTING_BYTES_MAX: usize = 4_096;
 
 pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Vec<Change> {
     let mut changes = Vec::new();
@@ -34,6 +53,7 @@ pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Vec<Change
             base_url: base_url(problems, &section),
             secret: reference(problems, &section, "secret"),
             listen: listen(problems, &section),
+            program: (kind == ChannelKind::Bridge).then(|| program(problems, &section)),
             link_previews: section.flag(problems, "link_previews").unwrap_or(false),
             unknown_chats: section.word(problems, "unknown_chats", &UNKNOWN_CHATS).unwrap_or_default(),
             tell_strangers: section.flag(problems, "tell_strangers").unwrap_or(false),
@@ -84,10 +104,16 @@ fn kind(problems: &mut Problems<'_>, section: &Section<'_>, name: &str) -> Optio
 /// Checks a kind's required keys, and keys that do not apply to it.
 fn check_kind(problems: &mut Problems<'_>, section: &Section<'_>, spec: &ChannelSpec) {
     let (needed, unused): (&[&str], &[&str]) = match spec.kind {
-        ChannelKind::Telegram => (&["token"], &["secret", "listen"]),
-        ChannelKind::Webhook => (&["secret"], &["token"]),
+        ChannelKind::Telegram => (&["token"], &["secret", "listen", "command", "settings", "unconfined"]),
+        ChannelKind::Webhook => (&["secret"], &["token", "command", "settings", "unconfined"]),
+        ChannelKind::Bridge => (&[], &["base_url", "listen"]),
         ChannelKind::Terminal => (&[], &[]),
     };
+    if spec.program.as_ref().is_some_and(|program| program.command.is_empty()) {
+        let what = "a channel of type bridge needs `command`; write the program and its arguments, like `command = \
+                    [\"/usr/bin/python3\", \"/opt/bridge.py\"]`";
+        problems.add(section.at(), what);
+    }
     let kind = spec.kind.as_str();
     for key in needed.iter().filter(|key| section.get(key).is_none()) {
         problems.add(section.at(), format!("a channel of type {kind} needs `{key}`; write `{key} = \"env:NAME\"`"));
@@ -97,6 +123,56 @@ fn check_kind(problems: &mut Problems<'_>, section: &Section<'_>, spec: &Channel
             problems.add(value.span().start, format!("`{key}` has no meaning for a channel of type {kind}; remove it"));
         }
     }
+}
+
+/// The program of a bridge.
+fn program(problems: &mut Problems<'_>, section: &Section<'_>) -> BridgeProgram {
+    let command = section.texts(problems, "command");
+    if let Some((at, word)) = command.first()
+        && word.contains('/')
+        && !word.starts_with('/')
+    {
+        problems.add(
+            *at,
+            format!("`command` begins with `{}`; write an absolute path, or a name without `/`", excerpt(word)),
+        );
+    }
+    BridgeProgram {
+        command: command.into_iter().map(|(_, word)| word.to_owned()).collect(),
+        settings: settings(problems, section),
+        unconfined: section.flag(problems, "unconfined").unwrap_or(false),
+    }
+}
+
+/// What a bridge is told: texts by name.
+fn settings(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<BridgeSetting> {
+    let Some(value) = section.get("settings") else { return Vec::new() };
+    let Some(table) = value.get_ref().as_table() else {
+        section.wrong_type(problems, "settings", "a table, in braces");
+        return Vec::new();
+    };
+    let mut settings = Vec::new();
+    for (name, value) in table {
+        let at = value.span().start;
+        let shown = excerpt(name.get_ref());
+        match value.get_ref().as_str() {
+            Some(text) if text.len() <= SETTING_BYTES_MAX => {
+                settings.push(BridgeSetting { name: name.get_ref().to_string(), value: text.to_owned() });
+            }
+            Some(_) => {
+                problems.add(at, format!("`settings.{shown}` is longer than {SETTING_BYTES_MAX} bytes; shorten it"))
+            }
+            None => {
+                let found = with_article(value.get_ref().type_str());
+                problems.add(at, format!("`settings.{shown}` is {found}; write a string, in quotes"));
+            }
+        }
+    }
+    if settings.len() > SETTINGS_MAX {
+        problems.add(value.span().start, format!("`settings` has more than {SETTINGS_MAX} entries; remove some"));
+    }
+    settings.sort_by(|a, b| a.name.cmp(&b.name));
+    settings
 }
 
 /// A reference to a secret, never the secret itself.

@@ -325,3 +325,14 @@ pub(super) fn with_article(name: &str) -> String {
 pub(super) fn excerpt(text: &str) -> String {
     text.chars().take(60).flat_map(char::escape_debug).collect()
 }
+
+/// A key as it is written.
+pub(super) fn key(name: &str) -> String {
+    let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+    if bare { name.to_owned() } else { quoted(name) }
+}
+
+/// A string as it is written.
+pub(super) fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}

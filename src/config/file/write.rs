@@ -3,11 +3,13 @@
 use super::agents::{ACCESS, PERMISSIONS, RECALLS, TECHNICAL_SKIPS, TRUSTS, VERBOSITIES};
 use super::channels::{KINDS, UNKNOWN_CHATS};
 use super::chats::{CONTEXT_FROM, IGNORED, MODES, Mode, SENDERS, SESSIONS, UNKNOWN_SENDERS};
+use super::section::{key, quoted};
 pub use super::users::role_word;
 use super::{SCHEMA, budgets, section, sight};
 use crate::config::env::is_env_name;
 use crate::model::backup_plan::BackupPlan;
 use crate::model::bound_secret::{AgentSecret, BoundSecret};
+use crate::model::channel::BridgeSetting;
 use crate::model::configure::{Change, ChannelSpec, ChatSpec, Settings, UserSpec, WiringSpec};
 use crate::model::console::ConsoleSettings;
 use crate::model::entity::{
@@ -212,6 +214,12 @@ impl Fields {
         fields.line("base_url", channel.base_url.as_deref());
         fields.line("secret", channel.secret.as_deref());
         fields.line("listen", channel.listen.map(|address| address.to_string()).as_deref());
+        if let Some(program) = &channel.program {
+            let text = |one: &BridgeSetting| (one.name.clone(), Value::Text(one.value.clone()));
+            fields.texts("command", &program.command);
+            fields.table("settings", program.settings.iter().map(text).collect());
+            fields.plain("unconfined", program.unconfined);
+        }
         fields.plain("link_previews", channel.link_previews);
         fields.text("unknown_chats", word(&UNKNOWN_CHATS, channel.unknown_chats));
         fields.plain("tell_strangers", channel.tell_strangers);
@@ -484,15 +492,6 @@ pub fn write(changes: &[Change]) -> String {
 }
 
 /// A part of a heading.
-fn key(name: &str) -> String {
-    let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
-    if bare { name.to_owned() } else { quoted(name) }
-}
-
 fn word<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
     words.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
-}
-
-fn quoted(text: &str) -> String {
-    toml::Value::String(text.to_owned()).to_string()
 }

@@ -19,7 +19,7 @@ pub enum Contents {
 /// Directories that Hearth creates before the store and fills after it. An interrupted first start leaves them empty.
 const EMPTY_FIRST: [&str; 7] = ["store", "sessions", "files", "groups", "homes", "run", "trusted"];
 /// Entries that exist only after there was a store.
-const LATER: [&str; 5] = ["backups", "history", "last-backup.json", "last-check.json", "restore.part"];
+const LATER: [&str; 6] = ["backups", "bridges", "history", "last-backup.json", "last-check.json", "restore.part"];
 /// Names, with a suffix, of what `restore --replace` and `run --new` move aside.
 const ASIDE: [&str; 3] = ["store.old-", "sessions.old-", "files.old-"];
 /// Entries of a fresh data directory: what the operator or `hearth setup` may put there before the first start, the

@@ -14,6 +14,7 @@ use crate::channel::intake::Ingress;
 use crate::channel::telegram;
 use crate::channel::webhook::{self, Setup};
 use crate::clock;
+use crate::daemon::bridges::NewBridge;
 use crate::daemon::ingress::ChannelIngress;
 use crate::model::address::ChannelName;
 use crate::model::backoff::Backoff;
@@ -122,7 +123,7 @@ impl Channels {
     async fn connect(&self, row: ChannelInstance, ingress: &Arc<dyn Ingress>) -> Result<NewConnection, String> {
         let secrets = Secrets::resolve(&row).await?;
         secrets.tell(&row.name, &self.context.known);
-        let (name, sessions, now) = (row.name, self.context.sessions.clone(), clock::wall);
+        let (name, sessions, now) = (row.name, self.context.bridges.sessions(), clock::wall);
         let (base_url, link_previews) = (row.base_url, row.link_previews);
         let channel = match row.kind {
             ChannelKind::Webhook => {
@@ -136,6 +137,12 @@ impl Channels {
                 let setup = telegram::Setup { name, token, base_url, sessions, link_previews, now };
                 let bot = telegram::start(setup, Arc::clone(ingress), &self.context.tokio);
                 bot.map_err(|error| error.to_string())?
+            }
+            ChannelKind::Bridge => {
+                let program = row.program.ok_or("it has no command")?;
+                self.context
+                    .bridges
+                    .connect(NewBridge { name, program, secrets: secrets.by_name(), link_previews }, ingress)?
             }
             ChannelKind::Terminal => return Err("the terminal is always connected".to_owned()),
         };
@@ -253,6 +260,7 @@ mod tests {
             base_url: None,
             secret: None,
             listen: None,
+            program: None,
             link_previews: false,
             unknown_chats: UnknownChats::Ask,
             tell_strangers: false,

@@ -1,5 +1,6 @@
 //! The secrets of a channel: resolved when it connects, and compared later. Their values are only in memory.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +40,12 @@ impl Secrets {
                 known.add(&format!("channels.{channel}.{what}"), value.as_bytes());
             }
         }
+    }
+
+    /// Those that there are, by name.
+    pub(super) fn by_name(&self) -> BTreeMap<String, String> {
+        let both = [("token", &self.token), ("secret", &self.secret)];
+        both.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?))).collect()
     }
 
     /// Name of the first secret that differs.

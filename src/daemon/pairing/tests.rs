@@ -32,6 +32,7 @@ fn message(sender: Option<&str>, chat: &str, text: &str) -> InboundEvent {
         group: chat.starts_with('-'),
         reply_to: None,
         threads: None,
+        cursors: Vec::new(),
         chat_name: None,
         attachments: Vec::new(),
     }

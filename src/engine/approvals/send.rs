@@ -83,7 +83,7 @@ pub(crate) fn show_to(tx: &mut Tx<'_, '_>, id: ApprovalId, user: &UserId, to: &A
     direct::make_chat(tx, user, to)?;
     let options = whole.options.clone();
     let can = channels::capabilities(tx, &to.channel)?.unwrap_or_else(|| ChannelKind::Webhook.capabilities());
-    let card = texts::fit(whole, id, can.card_max);
+    let card = texts::fit(whole, id, usize::try_from(can.card_max).unwrap_or(usize::MAX));
     let new = NewCard {
         matter: PromptSubject::Approval(id),
         to: to.clone(),

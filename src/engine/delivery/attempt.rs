@@ -168,11 +168,23 @@ fn resolve(tx: &Tx<'_, '_>, outbound: &Outbound) -> Result<std::result::Result<D
     })
 }
 
+/// Whether people could see a message twice that is sent again now.
+fn shows_twice(declared: OnUncertain, first: Option<Awake>, now: Awake) -> bool {
+    match declared {
+        OnUncertain::SendAgain => false,
+        OnUncertain::SendAgainMarked => true,
+        // How long a restart took is not known.
+        OnUncertain::SendAgainWithin(length) => {
+            first.is_some_and(|first| first.run() != now.run() || now.since(first) >= length)
+        }
+    }
+}
+
 fn delivery(tx: &Tx<'_, '_>, id: OutboundId, outbound: Outbound) -> Result<Option<Delivery>> {
     let (act, attempt) = (resolve(tx, &outbound)?, outbound.attempt());
     let (Ok(act), Some(attempt), Some(to)) = (act, attempt, outbound.to) else { return Ok(None) };
     let can = channels::capabilities(tx, &to.channel)?;
-    let marks = can.is_some_and(|can| can.on_uncertain == OnUncertain::SendAgainMarked);
+    let repeats = can.is_some_and(|can| shows_twice(can.on_uncertain, outbound.first_attempt, attempt.since));
     let speaker = match outbound.author {
         Author::Hearth => None,
         Author::Agent { session, .. } => match sessions::load(tx, session)? {
@@ -186,7 +198,7 @@ fn delivery(tx: &Tx<'_, '_>, id: OutboundId, outbound: Outbound) -> Result<Optio
         attempt,
         to,
         act,
-        repeated: marks && outbound.uncertain > 0,
+        repeated: repeats && outbound.uncertain > 0,
         speaker,
         in_reply_to: outbound.in_reply_to,
         text: outbound.text,
@@ -202,6 +214,22 @@ mod tests {
     use crate::model::address::Address;
     use crate::model::delivery::DeliveryResult;
     use crate::scene::{Scene, place};
+
+    #[test]
+    fn a_key_that_the_network_forgets_protects_for_its_time_and_in_one_run() {
+        let within = OnUncertain::SendAgainWithin(crate::model::time::Millis::seconds(60));
+        let at = Awake::new;
+        for (first, now, expected) in [
+            (None, at(1, 90_000), false),
+            (Some(at(1, 5_000)), at(1, 64_999), false),
+            (Some(at(1, 5_000)), at(1, 65_000), true),
+            (Some(at(1, 5_000)), at(2, 100), true),
+        ] {
+            assert_eq!(shows_twice(within, first, now), expected, "{first:?} {now:?}");
+            assert!(!shows_twice(OnUncertain::SendAgain, first, now));
+            assert!(shows_twice(OnUncertain::SendAgainMarked, first, now));
+        }
+    }
 
     /// Withdraws one of two messages in a queue, and checks what happens to each and whether it was possible.
     #[test]

@@ -35,6 +35,7 @@ pub(crate) fn put(
         base_url: spec.base_url.clone(),
         secret: spec.secret.clone(),
         listen: spec.listen,
+        program: spec.program.clone(),
         link_previews: spec.link_previews,
         unknown_chats: spec.unknown_chats,
         tell_strangers: spec.tell_strangers,
@@ -58,6 +59,7 @@ pub(crate) fn remove(tx: &mut Tx<'_, '_>, name: &ChannelName, _after: &mut Chang
     if !tx.db.channels.delete(tx, &ForeignKey::of(name))? {
         return Ok(Err(format!("channel {name} not found; see `hearth channels list`")));
     }
+    tx.db.bridges.delete(tx, &ForeignKey::of(name))?;
     tx.effects.push(Effect::Reconnect(name.clone()));
     Ok(Ok(vec![change::report(format!("channel {name}"), Action::Removed)]))
 }

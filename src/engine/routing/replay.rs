@@ -70,6 +70,7 @@ fn event(waiting: &Waiting<'_>) -> Option<InboundEvent> {
         group: held.group,
         reply_to: held.reply_to.clone(),
         threads: held.threads,
+        cursors: Vec::new(),
         chat_name: None,
         attachments: body.attachments.clone(),
     })

@@ -2,8 +2,9 @@
 
 use crate::Result;
 use crate::model::address::ChannelName;
-use crate::model::channel::{Capabilities, ChannelInstance, ChannelKind, Choice};
+use crate::model::channel::{BridgeState, Capabilities, ChannelInstance, ChannelKind, Choice, Cursor};
 use crate::model::console;
+use crate::model::report::Reply;
 use crate::state::ForeignKey;
 use crate::tx::Tx;
 
@@ -22,11 +23,68 @@ pub(crate) fn capabilities(tx: &Tx<'_, '_>, name: &ChannelName) -> Result<Option
     if name.as_str() == console::CHANNEL {
         return Ok(Some(CONSOLE));
     }
-    Ok(row(tx, name)?.map(|row| row.kind.capabilities()))
+    let Some(row) = row(tx, name)? else { return Ok(None) };
+    let said = match row.kind {
+        ChannelKind::Bridge => bridge(tx, name)?.capabilities,
+        ChannelKind::Terminal | ChannelKind::Telegram | ChannelKind::Webhook => None,
+    };
+    Ok(Some(said.unwrap_or_else(|| row.kind.capabilities())))
 }
 
 /// The row of a channel; none if it is not configured.
 pub(crate) fn row(tx: &Tx<'_, '_>, name: &ChannelName) -> Result<Option<ChannelInstance>> {
     let row = tx.db.channels.get(tx, &ForeignKey::of(name))?;
     Ok(row.filter(|row| row.name == *name))
+}
+
+/// What is known of the bridge of a channel.
+fn bridge(tx: &Tx<'_, '_>, name: &ChannelName) -> Result<BridgeState> {
+    let known = tx.db.bridges.get(tx, &ForeignKey::of(name))?.filter(|known| known.channel == *name);
+    Ok(known.unwrap_or_else(|| BridgeState {
+        channel: name.clone(),
+        program: None,
+        capabilities: None,
+        cursors: Vec::new(),
+    }))
+}
+
+/// Stores what a bridge says of itself, so that it is known while the bridge does not run.
+pub(crate) fn bridge_ready(
+    tx: &mut Tx<'_, '_>,
+    name: &ChannelName,
+    program: &str,
+    capabilities: Capabilities,
+) -> Result<Reply> {
+    // The channel may have been removed meanwhile.
+    if row(tx, name)?.is_none_or(|row| row.kind != ChannelKind::Bridge) {
+        return Ok(Reply::Done);
+    }
+    let before = bridge(tx, name)?;
+    let now = BridgeState { program: Some(program.to_owned()), capabilities: Some(capabilities), ..before.clone() };
+    if now != before {
+        tx.db.bridges.put(tx, &ForeignKey::of(name), &now)?;
+    }
+    Ok(Reply::Done)
+}
+
+/// Stores how far a bridge has read. Names that are already known are replaced; too many are a refusal.
+pub(crate) fn store_cursors(tx: &mut Tx<'_, '_>, name: &ChannelName, cursors: &[Cursor]) -> Result<Reply> {
+    if cursors.is_empty() || row(tx, name)?.is_none_or(|row| row.kind != ChannelKind::Bridge) {
+        return Ok(Reply::Done);
+    }
+    let before = bridge(tx, name)?;
+    let mut now = before.clone();
+    for cursor in cursors {
+        match now.cursors.iter_mut().find(|known| known.name == cursor.name) {
+            Some(known) => known.value.clone_from(&cursor.value),
+            None => now.cursors.push(cursor.clone()),
+        }
+    }
+    if now.cursors.len() > Cursor::COUNT_MAX {
+        return Ok(Reply::refused("invalid", format!("a bridge can store at most {} cursors", Cursor::COUNT_MAX)));
+    }
+    if now != before {
+        tx.db.bridges.put(tx, &ForeignKey::of(name), &now)?;
+    }
+    Ok(Reply::Done)
 }

@@ -40,17 +40,17 @@ pub(super) const SYSTEM: [&str; 17] = [
 const RESOLVERS: [&str; 3] = ["/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager"];
 
 /// In-memory directories of a mount view, private to it.
-const IN_MEMORY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+pub(super) const IN_MEMORY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
 /// Maximum size in bytes of a file that an agent writes.
-const FILE_BYTES: u64 = 4 << 30;
+pub(super) const FILE_BYTES: u64 = 4 << 30;
 
 /// The runner's own program, as the runner itself sees it.
-const RUNNER: &str = "/proc/self/exe";
+pub(super) const RUNNER: &str = "/proc/self/exe";
 
 /// No terminals: a process that may open the user's terminal can type into it. No shared memory: it is shared with
 /// other users.
-const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+pub(super) const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 /// How one agent is confined.
 #[derive(Debug, PartialEq, Eq)]

@@ -20,6 +20,7 @@ use crate::model::gateway::Reach;
 use crate::model::id::SessionId;
 use registry::{Incarnations, Key, Kill};
 
+pub mod bridge;
 mod child;
 mod confine;
 mod environment;

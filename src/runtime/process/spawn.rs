@@ -105,15 +105,40 @@ pub(super) fn runner(launch: &Launch, held: Held<'_>, gate: &Gate) -> io::Result
     Ok((start(command, files, gate)?, Some(told)))
 }
 
+/// Starts a bridge in its own process group with its socket. The returned pipe carries its output of both kinds.
+pub(super) fn bridge(launch: &Launch, socket: OwnedFd, gate: &Gate) -> io::Result<(Child, PipeReader)> {
+    let (output, theirs) = io::pipe()?;
+    let mut files = vec![FdMapping { parent_fd: socket, child_fd: LIFE_FD }];
+    let mut command = match &launch.jailed {
+        Some(jailed) => {
+            files.append(&mut in_jail(jailed, &launch.program)?);
+            files.append(&mut unused()?);
+            bubblewrap(&jailed.program)
+        }
+        None => {
+            let mut command = command(&launch.program);
+            command.current_dir(&launch.directory).env_clear();
+            command.envs(launch.variables.iter().map(|(name, value)| (name, value)));
+            command
+        }
+    };
+    command.args(&launch.arguments).stdout(theirs.try_clone()?).stderr(theirs);
+    Ok((start(command, files, gate)?, output))
+}
+
+/// Descriptors for what bubblewrap is told to hold and to report, where that is not needed.
+fn unused() -> io::Result<Vec<FdMapping>> {
+    let null = || File::options().write(true).open("/dev/null");
+    [LOCK_FD, STATUS_FD].into_iter().map(|child_fd| Ok(FdMapping { parent_fd: null()?.into(), child_fd })).collect()
+}
+
 /// Starts bubblewrap to prove that it can make a view.
 pub(super) fn jail_probe(program: &Path, options: &[OsString], gate: &Gate) -> io::Result<Child> {
     let options = options.to_vec();
     let jailed =
         Jailed { program: program.to_owned(), options, passwd: String::new(), group: String::new(), user: None };
     let mut files = in_jail(&jailed, program)?;
-    for unused in [LOCK_FD, STATUS_FD] {
-        files.push(FdMapping { parent_fd: File::options().write(true).open("/dev/null")?.into(), child_fd: unused });
-    }
+    files.append(&mut unused()?);
     let mut command = bubblewrap(program);
     command.arg("--version");
     start(command, files, gate)

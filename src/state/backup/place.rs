@@ -76,7 +76,8 @@ pub fn newest_in(dir: &Path) -> Option<PathBuf> {
 }
 
 /// Parts of a data directory, and their `.old` versions, that agents can read or that are replaced as a whole.
-const PARTS: [&str; 9] = ["store", "sessions", "groups", "homes", "trusted", "skills", "run", "files", "secrets"];
+const PARTS: [&str; 10] =
+    ["bridges", "store", "sessions", "groups", "homes", "trusted", "skills", "run", "files", "secrets"];
 
 /// Refuses places where a backup would not be safe.
 pub(super) fn refuse_within(place: &BackupPath, data: &Path) -> Result<()> {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use super::agent::OriginV1;
-use crate::envelope::Unreadable;
+use crate::envelope::{Unreadable, decode};
 use crate::model::Timestamp;
 use crate::model::address::ChannelName;
 use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
@@ -26,9 +26,28 @@ super::frozen_enum! {
     KindV1 => ChannelKind { Terminal, Telegram, Webhook }
 }
 
-impl From<ChannelV1> for ChannelInstance {
-    fn from(old: ChannelV1) -> Self {
-        let ChannelV1 { name, kind, token, base_url, secret, listen, origin, created } = old;
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ChannelV2 {
+    pub(crate) name: ChannelName,
+    pub(crate) kind: KindV1,
+    pub(crate) token: Option<String>,
+    pub(crate) base_url: Option<String>,
+    pub(crate) secret: Option<String>,
+    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) link_previews: bool,
+    pub(crate) unknown_chats: UnknownChatsV2,
+    pub(crate) tell_strangers: bool,
+    pub(crate) origin: OriginV1,
+    pub(crate) created: Timestamp,
+}
+
+super::frozen_enum! {
+    UnknownChatsV2 => UnknownChats { Ask, Ignore }
+}
+
+impl From<ChannelV2> for ChannelInstance {
+    fn from(old: ChannelV2) -> Self {
+        let ChannelV2 { name, kind, token, base_url, secret, listen, .. } = old;
         Self {
             name,
             kind: kind.into(),
@@ -36,15 +55,40 @@ impl From<ChannelV1> for ChannelInstance {
             base_url,
             secret,
             listen,
+            program: None,
+            link_previews: old.link_previews,
+            unknown_chats: old.unknown_chats.into(),
+            tell_strangers: old.tell_strangers,
+            origin: old.origin.into(),
+            created: old.created,
+        }
+    }
+}
+
+impl From<ChannelV1> for ChannelV2 {
+    fn from(old: ChannelV1) -> Self {
+        let ChannelV1 { name, kind, token, base_url, secret, listen, origin, created } = old;
+        let unknown_chats = UnknownChatsV2::Ask;
+        Self {
+            name,
+            kind,
+            token,
+            base_url,
+            secret,
+            listen,
             link_previews: false,
-            unknown_chats: UnknownChats::Ask,
+            unknown_chats,
             tell_strangers: false,
-            origin: origin.into(),
+            origin,
             created,
         }
     }
 }
 
 pub(crate) fn upgrade(version: u16, body: &[u8]) -> Result<ChannelInstance, Unreadable> {
-    super::first::<ChannelV1, ChannelInstance>(version, body)
+    match version {
+        1 => decode::<ChannelV1>(body).map(ChannelV2::from).map(ChannelInstance::from),
+        2 => decode::<ChannelV2>(body).map(ChannelInstance::from),
+        _ => Err(super::unknown(version)),
+    }
 }

@@ -70,6 +70,7 @@ fn a_channel_asks_about_chats_and_shows_no_previews() {
         base_url: None,
         secret: None,
         listen: None,
+        program: None,
         link_previews: false,
         unknown_chats: UnknownChats::Ask,
         tell_strangers: false,

@@ -162,6 +162,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/state/backup/", "a backup says in JSON what it is"),
             ("tools/dump/", "the dump prints JSON lines"),
             ("container/wire/", "the wire contract"),
+            ("container/bridge/", "what bridges say"),
             ("container/tool-rules/", "inputs of tools"),
             ("container/agent-runner/", "the other side of it"),
         ],
@@ -176,6 +177,16 @@ pub(super) const BANS: &[Ban] = &[
             ("src/contracts/watch.rs", "the watcher of directories, which is no wire type"),
         ],
         why: "wire types never travel further in than the mailbox",
+    },
+    Ban {
+        thing: Thing::Crate("hearth_bridge"),
+        within: "",
+        places: &[
+            ("src/channel/bridge/", "the daemon's edge"),
+            ("src/cli/bridge/", "the kit that tests bridges"),
+            ("tools/mqtt/", "a bridge"),
+        ],
+        why: "frames of bridges never travel further in than the edge",
     },
     Ban {
         thing: Thing::Crate("hearth_json"),
@@ -618,6 +629,8 @@ pub(super) const BANS: &[Ban] = &[
             ("src/runtime/process", "starts agents"),
             ("src/daemon/child.rs", "has the store checked and copied, which no process that has it open may do"),
             ("src/cli/service.rs", "talks to what manages services, and hands over to what shows logs"),
+            ("src/cli/bridge/enter.rs", "becomes the program of a bridge, confined"),
+            ("src/cli/bridge/kit/network.rs", "the people in tests of bridges"),
             ("src/contracts/git.rs", "asks git, bounded and timed out"),
             ("container/agent-runner/src/child.rs", "starts the provider"),
             ("container/agent-runner/src/script.rs", "runs a task's script"),

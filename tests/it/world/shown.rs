@@ -39,6 +39,8 @@ pub(crate) fn input_line(input: &Input) -> String {
         Input::CommandAs(session, command) => format!("{session} commands {command:?}"),
         Input::Console(input) => format!("console: {input:?}"),
         Input::Fetched(body, files) => format!("fetched {} files of {body}", files.len()),
+        Input::BridgeReady(channel, program, can) => format!("bridge of {channel}: {program} {can:?}"),
+        Input::BridgeCursors(channel, cursors) => format!("cursors of {channel}: {cursors:?}"),
         Input::DirectOpened(user, chat) => format!("direct message with {user}: {chat:?}"),
         Input::Sweep(observations) => format!("sweep, {} observations", observations.len()),
         Input::Task(command) => format!("task command {command:?}"),

@@ -65,6 +65,7 @@ fn a_direct_message_is_a_mention_in_the_chat_of_its_sender() {
         group: false,
         reply_to: None,
         threads: None,
+        cursors: Vec::new(),
         chat_name: Some("Ann Lee".into()),
         attachments: vec![],
     };

@@ -7,7 +7,9 @@ use crate::model::approval::{
 };
 use crate::model::budget::BudgetRequest;
 use crate::model::card::{CardOption, PromptSubject};
-use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
+use crate::model::channel::{
+    BridgeProgram, BridgeSetting, BridgeState, ChannelInstance, ChannelKind, Cursor, UnknownChats,
+};
 use crate::model::entity::Origin;
 use crate::model::host_grant::{HostRequest, HostsRequest};
 use crate::model::id::{ApprovalId, BodyId, JournalId, MessageId, OutboundId, QuestionId, TaskId, ToolGrantId};
@@ -71,6 +73,11 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let sticky = Sticky { address: address(Some("7")), since: at(5), until: at(90) };
     let key = AgentThreadKey { agent: AGENT, thread: ThreadKey::of(&sticky.address) };
     db.thread_follows.put(txn, &key, &sticky)?;
+    channel(db, txn)
+}
+
+/// A channel with a bridge.
+fn channel(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     let channel = ChannelInstance {
         name: telegram(),
         kind: ChannelKind::Telegram,
@@ -78,13 +85,25 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         base_url: None,
         secret: None,
         listen: None,
+        program: Some(BridgeProgram {
+            command: vec!["/opt/bridge".to_owned()],
+            settings: vec![BridgeSetting { name: "server".to_owned(), value: "localhost".to_owned() }],
+            unconfined: true,
+        }),
         link_previews: true,
         unknown_chats: UnknownChats::Ignore,
         tell_strangers: true,
         origin: Origin::File,
         created: at(1),
     };
-    db.channels.put(txn, &ForeignKey::of(&telegram()), &channel)
+    db.channels.put(txn, &ForeignKey::of(&telegram()), &channel)?;
+    let bridge = BridgeState {
+        channel: telegram(),
+        program: Some("bridge 1".to_owned()),
+        capabilities: Some(ChannelKind::Bridge.capabilities()),
+        cursors: vec![Cursor { name: "since".to_owned(), value: "s1".to_owned() }],
+    };
+    db.bridges.put(txn, &ForeignKey::of(&telegram()), &bridge)
 }
 
 fn question(db: &Tables, txn: &mut Write<'_>, option: CardOption) -> Result<()> {

@@ -55,6 +55,7 @@ pub const LAWS: &[(&str, Law)] = &[
     ("events", talk::events),
     ("telegram", talk::telegram),
     ("webhook", talk::webhook),
+    ("bridge", talk::bridge),
     ("socket", talk::socket),
     ("model_requests", gateway::model_requests),
     ("usage", gateway::usage),

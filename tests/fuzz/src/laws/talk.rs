@@ -11,6 +11,7 @@ use hearth::model::id::{OutboundId, OutgoingId};
 use hearth::model::input::{InboundEvent, Press};
 use hearth::model::{Awake, Timestamp};
 use hearth::socket::protocol::{Request, Response};
+use hearth_bridge::{FromBridge, Lines};
 use hearth_wire::is_safe_file_name;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -124,6 +125,35 @@ pub fn webhook(bytes: &[u8]) {
         Err(why) => assert!(!why.is_empty()),
     }
     events(body);
+}
+
+/// What a bridge writes: frames, however they are cut, that mean the same when they are written again, or a reason.
+pub fn bridge(bytes: &[u8]) {
+    let frames = |size: usize| {
+        let (mut lines, mut found) = (Lines::default(), Vec::new());
+        for piece in bytes.chunks(size.max(1)) {
+            lines.push(piece);
+            loop {
+                match lines.next_frame() {
+                    Ok(Some(line)) => found.push(line),
+                    Ok(None) => break,
+                    Err(long) => return Err((found, long)),
+                }
+            }
+        }
+        Ok(found)
+    };
+    assert_eq!(frames(bytes.len()), frames(7));
+    for line in frames(7).unwrap_or_else(|(found, _)| found) {
+        match FromBridge::read(&line) {
+            Ok(Some(frame)) => {
+                let again = FromBridge::read(&frame.line()).expect("it was a frame").expect("it is a known one");
+                assert_eq!(format!("{again:?}"), format!("{frame:?}"));
+            }
+            Ok(None) => {}
+            Err(why) => assert!(!why.to_string().is_empty()),
+        }
+    }
 }
 
 /// A line of the socket, from either side. A line that is read is written again with the same meaning, and its request

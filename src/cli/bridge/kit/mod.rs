@@ -1,0 +1,204 @@
+//! `hearth bridge test`: the daemon's side of the protocol, played by cases with a name each. A case that a bridge does
+//! not pass would lose, double or forge something in operation.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hearth_bridge::Cursors;
+use serde::Serialize;
+
+use super::TestArgs;
+use crate::cli::print::{self, Tone};
+use crate::cli::{Done, Failure};
+use crate::clock;
+use crate::config::temp_dir::{Purpose, TempDir};
+use crate::config::{Paths, env};
+use crate::daemon::bridges::Hold;
+use crate::daemon::references;
+use network::Network;
+use peer::Kept;
+
+mod inbound;
+mod life;
+mod network;
+mod outbound;
+mod peer;
+
+/// The result of a case.
+enum Verdict {
+    /// The bridge does what the contract says.
+    Passed,
+    /// It does not.
+    Failed(String),
+    /// It cannot be said, or does not apply.
+    NotTried(&'static str),
+}
+
+impl Verdict {
+    const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed(_) => "failed",
+            Self::NotTried(_) => "not_tried",
+        }
+    }
+}
+
+/// A case: its name, what it checks, and how.
+struct Case {
+    name: &'static str,
+    checks: &'static str,
+    run: fn(&Kit<'_>) -> Result<Verdict, String>,
+}
+
+/// What all cases share.
+struct Kit<'a> {
+    paths: &'a Paths,
+    command: Vec<String>,
+    directory: PathBuf,
+    hold: Hold,
+    settings: serde_json::Map<String, serde_json::Value>,
+    token: String,
+    network: Option<Network>,
+    chat: Mutex<Option<String>>,
+    cursors: Kept,
+    /// Everything that the bridge wrote to its output.
+    output: Arc<Mutex<Vec<String>>>,
+    /// Whether a frame had the token in it.
+    leaked: Mutex<bool>,
+    run: u64,
+    ids: AtomicU64,
+}
+
+/// A result in JSON output.
+#[derive(Debug, Serialize)]
+struct ResultJson {
+    case: &'static str,
+    checks: &'static str,
+    /// `passed`, `failed` or `not_tried`.
+    result: &'static str,
+    detail: Option<String>,
+}
+
+/// Runs the cases.
+pub(super) fn test(paths: &Paths, args: &TestArgs, json: bool) -> Done {
+    let scratch = TempDir::create(Purpose::Bridge)?;
+    let kit = Kit::new(paths, args, scratch.path())?;
+    let cases = life::CASES.iter().chain(inbound::CASES).chain(outbound::CASES);
+    let cases = cases.filter(|case| args.only.as_ref().is_none_or(|only| case.name.contains(only.as_str())));
+    let mut results = Vec::new();
+    for case in cases {
+        let verdict = (case.run)(&kit).unwrap_or_else(Verdict::Failed);
+        let (tone, mark) = match verdict {
+            Verdict::Passed => (Tone::Good, "passed"),
+            Verdict::Failed(_) => (Tone::Bad, "FAILED"),
+            Verdict::NotTried(_) => (Tone::Warning, "not tried"),
+        };
+        let result = verdict.as_str();
+        let detail = match verdict {
+            Verdict::Passed => None,
+            Verdict::Failed(why) => Some(why),
+            Verdict::NotTried(why) => Some(why.to_owned()),
+        };
+        if !json {
+            let colon = detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default();
+            print::toned(tone, &format!("{mark:10}"), &format!("{:18} {}{colon}", case.name, case.checks))?;
+        }
+        results.push(ResultJson { case: case.name, checks: case.checks, result, detail });
+    }
+    let failed = results.iter().filter(|result| result.result == "failed").count();
+    if json {
+        print::json(&serde_json::json!({ "cases": results, "failed": failed }))?;
+    } else if failed > 0 {
+        for line in kit.output.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().take(20).rev() {
+            print::note(&format!("the bridge wrote: {line}"));
+        }
+    }
+    if failed == 0 { Ok(()) } else { Err(Failure::Told) }
+}
+
+impl<'a> Kit<'a> {
+    fn new(paths: &'a Paths, args: &TestArgs, scratch: &Path) -> Result<Self, Failure> {
+        let run = clock::random()?;
+        let settings = match &args.settings {
+            Some(text) => serde_json::from_str(text)
+                .map_err(|error| Failure::Failed(format!("--settings is not a JSON object: {error}")))?,
+            None => serde_json::Map::new(),
+        };
+        let token = match &args.token {
+            Some(reference) => references::resolve(reference)
+                .map_err(|why| Failure::Failed(format!("--token: {why}")))?
+                .into_string()
+                .map_err(|_| Failure::Failed("--token: it is not text".to_owned()))?,
+            None => format!("kit-token-{run:016x}"),
+        };
+        let typed = env::typed_in().unwrap_or_else(|| PathBuf::from("."));
+        let absolute = |word: &String| {
+            let path = typed.join(word);
+            if path.is_file() { path.display().to_string() } else { word.clone() }
+        };
+        let mut command: Vec<String> = args.program.iter().map(absolute).collect();
+        if let (Some(first), Some(word)) = (command.first_mut(), args.program.first())
+            && !word.contains('/')
+        {
+            // A program is looked for along the search path.
+            first.clone_from(word);
+        }
+        Ok(Self {
+            paths,
+            command,
+            directory: scratch.join("bridge"),
+            hold: if args.unconfined { Hold::Unconfined } else { Hold::Confined },
+            settings,
+            token,
+            network: args.network.as_ref().map(|program| Network::of(&typed.join(program))),
+            chat: Mutex::new(args.chat.clone()),
+            cursors: Mutex::default(),
+            output: Arc::default(),
+            leaked: Mutex::default(),
+            run,
+            ids: AtomicU64::new(0),
+        })
+    }
+
+    /// A number that no other case has.
+    fn number(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// An id of a delivery, in the form of the daemon's.
+    fn id(&self) -> String {
+        format!("{:08x}-mo{}", self.run & 0xffff_ffff, self.number())
+    }
+
+    /// A text that no other message has.
+    fn text(&self, what: &str) -> String {
+        format!("{what} {:08x} {}", self.run & 0xffff_ffff, self.number())
+    }
+
+    fn chat(&self) -> Option<String> {
+        self.chat.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Remembers the chat of the first message.
+    fn met(&self, chat: &str) {
+        self.chat.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| chat.to_owned());
+    }
+
+    fn cursors(&self) -> Cursors {
+        self.cursors.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn store(&self, cursors: &Cursors) {
+        let kept = cursors.iter().map(|(name, value)| (name.clone(), value.clone()));
+        self.cursors.lock().unwrap_or_else(PoisonError::into_inner).extend(kept);
+    }
+
+    /// Looks at a frame of the bridge.
+    fn note(&self, line: &[u8]) {
+        if String::from_utf8_lossy(line).contains(&self.token) {
+            *self.leaked.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        }
+    }
+}

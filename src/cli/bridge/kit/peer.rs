@@ -1,0 +1,239 @@
+//! The daemon's side of one process of a bridge, played by a test.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hearth_bridge::{
+    Cursors, Deliver, DeliverAct, FILE_BYTES_MAX, FRAME_BYTES_MAX, FromBridge, Hello, Limits, Lines, Outcome, PROTOCOL,
+    Ready, Sent, ToBridge, UNACKED_MAX,
+};
+
+use super::Kit;
+use crate::clock::Stopwatch;
+use crate::daemon::bridges::{self, Program, Reports, StartedBridge};
+
+/// How long a bridge may take to be ready.
+const READY: Duration = Duration::from_secs(30);
+/// How long any other answer may take.
+pub(super) const SOON: Duration = Duration::from_secs(5);
+/// Pause between two looks at the socket.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A running bridge.
+pub(super) struct Peer<'a> {
+    kit: &'a Kit<'a>,
+    process: StartedBridge,
+    ended: Receiver<String>,
+    lines: Lines,
+    /// What it said of itself.
+    pub(super) ready: Option<Box<Ready>>,
+    /// Ids of deliveries that it has begun.
+    begun: Vec<String>,
+}
+
+/// The next thing that a bridge does.
+pub(super) enum Step {
+    Frame(FromBridge),
+    /// Nothing, in the time that it had.
+    Silence,
+    /// It has closed its socket.
+    Gone,
+}
+
+impl<'a> Peer<'a> {
+    /// Starts the bridge and greets it.
+    pub(super) fn greet(kit: &'a Kit<'a>, protocol: u32) -> Result<Self, String> {
+        let (told, ended) = channel();
+        let output = Arc::clone(&kit.output);
+        let line = move |line| output.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        let reports = Reports { line: Box::new(line), ended: Box::new(move |how| drop(told.send(how))) };
+        let program = Program {
+            command: kit.command.clone(),
+            directory: kit.directory.clone(),
+            hold: kit.hold,
+            secrets: Vec::new(),
+        };
+        let process = bridges::start(kit.paths, &program, reports)?;
+        process.socket.set_read_timeout(Some(LOOK)).map_err(|error| error.to_string())?;
+        process.socket.set_write_timeout(Some(SOON)).map_err(|error| error.to_string())?;
+        let mut peer = Self { kit, process, ended, lines: Lines::default(), ready: None, begun: Vec::new() };
+        let files = peer.kit.directory.join("files").display().to_string();
+        let hello = Hello {
+            protocol: vec![protocol],
+            channel: "kit".to_owned(),
+            settings: kit.settings.clone(),
+            secrets: BTreeMap::from([("token".to_owned(), kit.token.clone())]),
+            cursors: kit.cursors(),
+            files,
+            limits: Limits { frame: FRAME_BYTES_MAX, file: FILE_BYTES_MAX, unacked: UNACKED_MAX },
+        };
+        peer.send(&ToBridge::Hello { hello: Box::new(hello) })?;
+        Ok(peer)
+    }
+
+    /// Starts the bridge and waits until it is ready.
+    pub(super) fn start(kit: &'a Kit<'a>) -> Result<Self, String> {
+        let mut peer = Self::greet(kit, PROTOCOL)?;
+        let ready = peer.until(READY, |frame| match frame {
+            FromBridge::Ready { ready } => Some(Ok(ready.clone())),
+            FromBridge::Failed { failed } => Some(Err(format!("it failed: {}", failed.why))),
+            _ => None,
+        });
+        let ready = ready?.ok_or("it was not ready within 30 s")??;
+        if ready.protocol != PROTOCOL {
+            return Err(format!("it speaks the protocol {}, not {PROTOCOL}", ready.protocol));
+        }
+        peer.ready = Some(ready);
+        Ok(peer)
+    }
+
+    pub(super) fn send(&mut self, frame: &ToBridge) -> Result<(), String> {
+        self.raw(&frame.line())
+    }
+
+    pub(super) fn raw(&mut self, line: &[u8]) -> Result<(), String> {
+        self.process.socket.write_all(line).map_err(|error| format!("it reads nothing any more: {error}"))
+    }
+
+    /// The next frame, unless nothing comes in time.
+    pub(super) fn step(&mut self, wait: Duration) -> Result<Step, String> {
+        let watch = Stopwatch::start();
+        let mut bytes = [0; 64 * 1024];
+        loop {
+            while let Some(line) = self.lines.next_frame().map_err(|error| error.to_string())? {
+                self.kit.note(&line);
+                match FromBridge::read(&line).map_err(|error| error.to_string())? {
+                    Some(FromBridge::Begun { begun }) => self.begun.push(begun.id),
+                    Some(frame) => return Ok(Step::Frame(frame)),
+                    None => {}
+                }
+            }
+            match self.process.socket.read(&mut bytes) {
+                Ok(0) => return Ok(Step::Gone),
+                Ok(count) => self.lines.push(bytes.get(..count).unwrap_or_default()),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Ok(Step::Gone),
+            }
+            if watch.elapsed() >= wait {
+                return Ok(Step::Silence);
+            }
+        }
+    }
+
+    /// Goes on until a frame is the wanted one. All other messages are taken, as the daemon would.
+    pub(super) fn until<T>(
+        &mut self,
+        wait: Duration,
+        mut wanted: impl FnMut(&FromBridge) -> Option<T>,
+    ) -> Result<Option<T>, String> {
+        let watch = Stopwatch::start();
+        while let Some(left) = wait.checked_sub(watch.elapsed()) {
+            match self.step(left)? {
+                Step::Frame(frame) => match wanted(&frame) {
+                    Some(found) => return Ok(Some(found)),
+                    None => self.take(&frame)?,
+                },
+                Step::Silence => return Ok(None),
+                Step::Gone => return Err(format!("it ended: {}", self.how())),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Accepts a frame that has to be answered.
+    pub(super) fn take(&mut self, frame: &FromBridge) -> Result<(), String> {
+        let answer = match frame {
+            FromBridge::Event { seq, cursors, .. } | FromBridge::Cursor { seq, cursor: cursors } => {
+                self.kit.store(cursors);
+                ToBridge::Taken { taken: *seq, report: None }
+            }
+            FromBridge::Wanted { seq, .. } => ToBridge::Wanted { wanted: *seq, yes: true },
+            FromBridge::Action { seq, .. } => {
+                ToBridge::Pressed { pressed: *seq, decided: true, text: "done".to_owned() }
+            }
+            _ => return Ok(()),
+        };
+        self.send(&answer)
+    }
+
+    /// A delivery with an id that no other one has.
+    pub(super) fn delivery(&self, text: &str) -> Result<Deliver, String> {
+        Ok(Deliver {
+            id: self.kit.id(),
+            attempt: 1,
+            act: DeliverAct::Say,
+            platform_id: self.kit.chat().ok_or("no chat is known: give --network or --chat")?,
+            thread_id: None,
+            text: text.to_owned(),
+            card: None,
+            message_id: None,
+            files: Vec::new(),
+            repeated: false,
+            speaker: Some("kit".to_owned()),
+            link_previews: false,
+            within: 50,
+            content: None,
+        })
+    }
+
+    /// Delivers, and waits for the outcome.
+    pub(super) fn deliver(&mut self, deliver: &Deliver) -> Result<Outcome, String> {
+        self.send(&ToBridge::Deliver { deliver: Box::new(deliver.clone()) })?;
+        self.outcome(deliver)
+    }
+
+    /// Waits for an outcome.
+    pub(super) fn outcome(&mut self, deliver: &Deliver) -> Result<Outcome, String> {
+        let outcome = self.until(SOON * 2, |frame| match frame {
+            FromBridge::Outcome { outcome } if outcome.id == deliver.id => Some(outcome.clone()),
+            _ => None,
+        })?;
+        let outcome = outcome.ok_or("there was no outcome within 10 s")?;
+        let may_have_left = matches!(outcome.result, Sent::Delivered | Sent::Uncertain);
+        // A repeat may be answered from memory.
+        if may_have_left && deliver.attempt == 1 && !self.begun.contains(&deliver.id) {
+            return Err("it did not say `begun` before the outcome".to_owned());
+        }
+        Ok(outcome)
+    }
+
+    /// Kills it, as a power cut would.
+    pub(super) fn kill(&self) {
+        self.process.kill.kill();
+        drop(self.ended.recv_timeout(SOON));
+    }
+
+    /// Closes the socket, as a daemon that dies does.
+    pub(super) fn hang_up(&self) {
+        drop(self.process.socket.shutdown(std::net::Shutdown::Both));
+    }
+
+    /// How it ended; none if it has not, in that time.
+    pub(super) fn end(&self, wait: Duration) -> Option<String> {
+        self.ended.recv_timeout(wait).ok()
+    }
+
+    fn how(&self) -> String {
+        self.end(SOON).unwrap_or_else(|| "it closed its socket and goes on".to_owned())
+    }
+
+    /// Its process, as the system numbers it.
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.process.kill.pid()
+    }
+}
+
+impl Drop for Peer<'_> {
+    fn drop(&mut self) {
+        self.process.kill.kill();
+        // The next process needs the directory.
+        drop(self.ended.recv_timeout(SOON));
+    }
+}
+
+/// The cursors that a kit keeps as the store would.
+pub(super) type Kept = Mutex<Cursors>;

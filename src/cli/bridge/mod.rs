@@ -1,0 +1,67 @@
+//! `hearth bridge`: for authors of bridges, the programs that connect Hearth with networks.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::Done;
+use crate::config::Paths;
+
+mod enter;
+mod kit;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum BridgeCommand {
+    /// Test a bridge: start it as the daemon would, and check what it does with everything that can happen to it
+    Test(TestArgs),
+    /// Become the program of a bridge
+    #[command(hide = true)]
+    Enter {
+        /// The program and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        program: Vec<OsString>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TestArgs {
+    /// Program that stands for the people on the network: `PROGRAM say TEXT` writes to the bot, `PROGRAM heard` prints
+    /// everything that the bridge sent. Without it, cases that need the network are not tried
+    #[arg(long, value_name = "PROGRAM")]
+    network: Option<PathBuf>,
+    /// Chat to which the cases send [default: that of the first message]
+    #[arg(long)]
+    chat: Option<String>,
+    /// Settings of the channel, a JSON object
+    #[arg(long, value_name = "JSON")]
+    settings: Option<String>,
+    /// Where the token is: `env:NAME`, `file:PATH` or `cmd:…` [default: a random text]
+    #[arg(long, value_name = "REFERENCE")]
+    token: Option<String>,
+    /// Start the bridge with all rights of this user
+    #[arg(long)]
+    unconfined: bool,
+    /// Only the cases whose names contain this
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// The bridge and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    program: Vec<String>,
+}
+
+/// The command that a bridge's process begins with, before anything else is done.
+pub(super) fn entered(command: &BridgeCommand) -> Option<Done> {
+    match command {
+        BridgeCommand::Enter { program } => Some(enter::enter(program)),
+        BridgeCommand::Test(_) => None,
+    }
+}
+
+/// Runs a command about bridges.
+pub(super) fn bridge(paths: &Paths, command: &BridgeCommand, json: bool) -> Done {
+    match command {
+        BridgeCommand::Test(args) => kit::test(paths, args, json),
+        BridgeCommand::Enter { .. } => Ok(()),
+    }
+}
