@@ -20,15 +20,6 @@ pub use line::{DEPTH_MAX, FRAME_BYTES_MAX, Lines, TooLong};
 /// The version of the protocol.
 pub const PROTOCOL: u32 = 1;
 
-/// The descriptor of the socket.
-pub const SOCKET_FD: i32 = 3;
-
-/// Variable with the number of the socket's descriptor.
-pub const FD_VARIABLE: &str = "HEARTH_BRIDGE_FD";
-
-/// Variable with the newest version of the protocol that Hearth speaks.
-pub const PROTOCOL_VARIABLE: &str = "HEARTH_BRIDGE_PROTOCOL";
-
 /// How many messages and presses may wait for an answer.
 pub const UNACKED_MAX: usize = 64;
 

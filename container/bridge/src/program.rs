@@ -8,9 +8,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::{FileType, fstat};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::{FromBridge, Hello, Lines, SOCKET_FD, ToBridge};
+use crate::{FromBridge, Hello, Lines, ToBridge};
 
 /// Deliveries that are remembered.
 const REMEMBERED: usize = 10_000;
@@ -42,10 +43,14 @@ impl Daemon {
     /// # Errors
     /// If there is none.
     pub fn inherited() -> io::Result<Self> {
-        #[expect(unsafe_code, reason = "no safe code can name a descriptor that was inherited")]
-        // SAFETY: Hearth gives every bridge this descriptor, and nothing in this process closes it.
-        let fd = unsafe { BorrowedFd::borrow_raw(SOCKET_FD) };
-        Ok(Self::new(UnixStream::from(fd.try_clone_to_owned()?)))
+        // It is descriptor 3 as well, which no safe code can name.
+        let socket = io::stdin().as_fd().try_clone_to_owned()?;
+        if FileType::from_raw_mode(fstat(&socket)?.st_mode) != FileType::Socket {
+            return Err(io::Error::other(
+                "standard input is no socket: Hearth starts this program, as `hearth bridge test` does",
+            ));
+        }
+        Ok(Self::new(UnixStream::from(socket)))
     }
 
     /// Waits for the first frame.

@@ -108,6 +108,7 @@ pub(super) fn runner(launch: &Launch, held: Held<'_>, gate: &Gate) -> io::Result
 /// Starts a bridge in its own process group with its socket. The returned pipe carries its output of both kinds.
 pub(super) fn bridge(launch: &Launch, socket: OwnedFd, gate: &Gate) -> io::Result<(Child, PipeReader)> {
     let (output, theirs) = io::pipe()?;
+    let input = socket.try_clone()?;
     let mut files = vec![FdMapping { parent_fd: socket, child_fd: LIFE_FD }];
     let mut command = match &launch.jailed {
         Some(jailed) => {
@@ -122,7 +123,7 @@ pub(super) fn bridge(launch: &Launch, socket: OwnedFd, gate: &Gate) -> io::Resul
             command
         }
     };
-    command.args(&launch.arguments).stdout(theirs.try_clone()?).stderr(theirs);
+    command.args(&launch.arguments).stdin(input).stdout(theirs.try_clone()?).stderr(theirs);
     Ok((start(command, files, gate)?, output))
 }
 
