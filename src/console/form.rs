@@ -57,7 +57,8 @@ fn digit(byte: u8) -> Option<u8> {
 }
 
 /// One part of a path, encoded.
-pub(super) fn segment(text: &str) -> String {
+#[must_use]
+pub fn segment(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }

@@ -20,6 +20,8 @@ pub mod chat;
 mod deed;
 mod form;
 mod guard;
+mod lookup;
+pub mod lookup_view;
 mod multipart;
 mod pages;
 mod serve;
@@ -27,9 +29,11 @@ mod stream;
 mod token;
 pub mod view;
 
+pub use form::segment;
 pub use multipart::UploadedFile;
 pub use token::{digest, new_token};
 
+use lookup_view::{FoundTexts, MemoryEdit, MemoryLines, MemoryRow};
 use view::{Asked, Chat, Home, Prompt, Section, Topic, Why};
 
 /// Connections of the console: a few pages of a few people, and an event stream for each page that is open.
@@ -199,6 +203,24 @@ pub trait Views: Send + Sync {
     /// [`Trouble`].
     fn examine(&self, who: &Visitor) -> Seen<()>;
 
+    /// What was said and the person may find.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn search(&self, who: &Visitor, query: &str) -> Seen<FoundTexts>;
+
+    /// The memory files of the agents that the person administers.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn memory(&self, who: &Visitor) -> Seen<Vec<MemoryRow>>;
+
+    /// A memory file.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn memory_file(&self, who: &Visitor, agent: &str, file: &str) -> Seen<MemoryLines>;
+
     /// The tables of a topic.
     ///
     /// # Errors
@@ -264,6 +286,12 @@ pub trait Host: Send + Sync {
     /// # Errors
     /// [`Trouble`].
     fn press(&self, who: &Visitor, agent: &str, button: Button) -> Seen<String>;
+
+    /// Corrects or removes a line of a memory file, under the lock of its other writers.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn correct_memory(&self, who: &Visitor, edit: &MemoryEdit) -> Seen<()>;
 
     /// A number that changes with every change of the store. It ends with the daemon.
     fn changes(&self) -> watch::Receiver<u64>;

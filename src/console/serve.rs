@@ -17,7 +17,9 @@ use tokio::sync::Semaphore;
 use super::form::{Form, decode, segment};
 use super::multipart::{self, UploadedFile};
 use super::view::Topic;
-use super::{Download, Host, NewMessage, Seen, TokenAge, Trouble, Views, Visitor, deed, guard, pages, stream, token};
+use super::{
+    Download, Host, NewMessage, Seen, TokenAge, Trouble, Views, Visitor, deed, guard, lookup, pages, stream, token,
+};
 use crate::connections::{ConnectionHandle, Priority};
 use crate::model::card::{Button, PromptSubject};
 use crate::model::id::ConsoleSessionId;
@@ -269,6 +271,9 @@ impl Console {
         let mut parts = path.trim_start_matches('/').splitn(2, '/');
         let (first, rest) = (parts.next().unwrap_or_default(), parts.next().map(|rest| decode(rest.as_bytes())));
         let frame = |title, body| Next::Page(pages::frame(who, title, self.note(who), &body));
+        if let Some((title, body)) = lookup::show(&*self.views, who, first, rest.as_deref(), query)? {
+            return Ok(frame(title, body));
+        }
         Ok(match (first, rest) {
             ("", None) => frame("Home", pages::home::page(who, &self.views.home(who)?)),
             ("asked", None) => frame("Decisions", pages::asked::page(who, &self.views.asked(who)?)),
@@ -309,6 +314,10 @@ impl Console {
         let form = &form;
         let mut parts = path.trim_start_matches('/').splitn(2, '/');
         let (first, rest) = (parts.next().unwrap_or_default(), parts.next().map(|rest| decode(rest.as_bytes())));
+        if let Some((said, to)) = lookup::act(&*self.host, who, first, rest.as_deref(), form)? {
+            self.tell(who, said);
+            return Ok(Next::Go(to));
+        }
         match (first, rest) {
             ("sign-out", None) => {
                 self.host.sign_out(who.session)?;

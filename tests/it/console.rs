@@ -13,6 +13,7 @@ use crate::host::{Host, wait_for};
 mod browser;
 mod driver;
 mod files;
+mod lookup;
 mod sessions;
 mod tables;
 

@@ -19,6 +19,7 @@ use crate::state::{self, Read, Reader, Tables};
 
 mod chat;
 mod health;
+mod lookup;
 mod topics;
 mod views;
 

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 
 use super::chat::KeptName;
 use super::health::{Around, Examined};
-use super::{chat, topics};
+use super::{chat, lookup, topics};
 use crate::cli::last_backup::BackupStatus;
 use crate::cli::report::Report;
 use crate::cli::watch::{self, SessionView};
 use crate::cli::{approvals, questions, spend, why};
 use crate::clock;
 use crate::console::chat::address;
+use crate::console::lookup_view::{FoundTexts, MemoryLines, MemoryRow};
 use crate::console::view::{AgentName, Asked, Chat, Home, Prompt, Recent, Run, Section, Topic, Why};
 use crate::console::{Download, Rank, Seen, Trouble, Views, Visitor};
 use crate::daemon::Daemon;
@@ -127,6 +128,20 @@ impl Views for StoreViews {
         };
         let found = found.filter(may).map(|event| event.why);
         found.ok_or_else(|| Trouble::NotFound(format!("Nothing is known of {id}, or you may not see it.")))
+    }
+
+    fn search(&self, who: &Visitor, query: &str) -> Seen<FoundTexts> {
+        self.read(|db, txn| lookup::find(db, txn, who, query))
+    }
+
+    fn memory(&self, who: &Visitor) -> Seen<Vec<MemoryRow>> {
+        let agents = self.read(|db, txn| lookup::agents(db, txn, who))?;
+        lookup::memory(self.daemon()?.paths(), who, &agents)
+    }
+
+    fn memory_file(&self, who: &Visitor, agent: &str, file: &str) -> Seen<MemoryLines> {
+        let agents = self.read(|db, txn| lookup::agents(db, txn, who))?;
+        lookup::memory_file(self.daemon()?.paths(), who, &agents, agent, file)
     }
 
     fn topic(&self, who: &Visitor, topic: Topic) -> Seen<Vec<Section>> {

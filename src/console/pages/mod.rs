@@ -9,6 +9,8 @@ use crate::model::time::Timestamp;
 pub(super) mod asked;
 pub(super) mod chat;
 pub(super) mod home;
+pub(super) mod memory;
+pub(super) mod search;
 pub(super) mod sign_in;
 pub(super) mod topic;
 pub(super) mod why;
@@ -72,6 +74,10 @@ fn links(who: &Visitor) -> Vec<(String, &'static str)> {
     }
     links.push(("/#chat".to_owned(), "Chat"));
     links.push(("/why".to_owned(), "Why"));
+    links.push(("/search".to_owned(), "Search"));
+    if who.rank.decides() {
+        links.push(("/memory".to_owned(), "Memory"));
+    }
     let topics = Topic::ALL.iter().filter(|topic| topic.is_for(&who.rank));
     links.extend(topics.map(|topic| (format!("/{}", topic.path()), topic.title())));
     links

@@ -6,14 +6,16 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::{people, words};
-use crate::console::{Host, NewMessage, Seen, Trouble, Visitor, chat};
+use crate::console::lookup_view::MemoryEdit;
+use crate::console::{Host, NewMessage, Rank, Seen, Trouble, Visitor, chat};
+use crate::contracts::memory_files::{Correction, MemoryOf};
 use crate::daemon::Daemon;
 use crate::model::address::{Address, UserId};
 use crate::model::card::{Button, PromptSubject};
 use crate::model::configure::{Change, ChatSpec, Configure, WiringSpec};
 use crate::model::console::{ConsoleInput, TokenDigest};
 use crate::model::console_command::ConsoleCommand;
-use crate::model::entity::{Engage, Folder, Ignored, Origin, SenderScope, SessionMode, UnknownSenders};
+use crate::model::entity::{Engage, Folder, Ignored, Origin, SenderScope, SessionMode, Trust, UnknownSenders};
 use crate::model::id::ConsoleSessionId;
 use crate::model::input::{Input, Press};
 use crate::model::message::Reason;
@@ -176,6 +178,27 @@ impl Host for ConsoleHost {
     fn press(&self, who: &Visitor, agent: &str, button: Button) -> Seen<String> {
         let at = self.chat(who, agent)?;
         decided(self.submit(Input::Pressed(Press { by: who.user.clone(), at, button }))?)
+    }
+
+    fn correct_memory(&self, who: &Visitor, edit: &MemoryEdit) -> Seen<()> {
+        let none = || Trouble::NotFound("There is no such file, or you may not change it.".to_owned());
+        if !who.rank.sees(&edit.agent) {
+            return Err(none());
+        }
+        let folder = Folder::new(edit.agent.as_str()).map_err(|_| none())?;
+        let daemon = self.daemon()?;
+        let known = daemon.store().read(|db, txn| {
+            let Some(id) = db.agents_by_folder.get(txn, &Text::from(&folder))? else { return Ok(None) };
+            db.agents.get(txn, &id)
+        });
+        let agent = known.map_err(|error: crate::state::Error| Trouble::Failed(error.to_string()))?.ok_or_else(none)?;
+        let shared = agent.settings.trust != Trust::Untrusted && who.rank == Rank::Everything;
+        let memory = MemoryOf { paths: daemon.paths(), folder: &folder, shared };
+        let failed = |error: crate::contracts::Error| Trouble::Failed(error.to_string());
+        let file = memory.file(&edit.file).map_err(failed)?.ok_or_else(none)?;
+        let how = Correction { line: edit.line, was: Some(edit.was.clone()), now: edit.now.clone() };
+        let done = memory.correct(&file, &how).map_err(failed)?;
+        done.map(drop).map_err(|why| Trouble::Refused(format!("Nothing was changed: {why}.")))
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

@@ -1,6 +1,7 @@
 //! Who may find what.
 
 use crate::model::address::UserId;
+use crate::model::console::CHANNEL;
 use crate::model::entity::{Agent, Chat, Role};
 use crate::model::id::{AgentId, ChatId, SessionId};
 use crate::model::recall::{RecallReach, RecallScope};
@@ -72,7 +73,9 @@ fn of_person(db: &Tables, txn: &Read<'_>, user: &UserId) -> Result<Vec<RecallSco
     for scope in all {
         let sees = match scope {
             RecallScope::Chat(_, Some(chat)) if Some(chat) == direct => true,
-            RecallScope::Chat(agent, _) => has_role(db, txn, user, Role::AdminOf(agent))?,
+            RecallScope::Chat(agent, chat) => {
+                has_role(db, txn, user, Role::AdminOf(agent))? || is_console_chat(db, txn, user, agent, chat)?
+            }
             RecallScope::Held(approval) => {
                 let row = readable(db.approvals.get(txn, &approval))?;
                 row.is_some_and(|row| row.approver.as_ref() == Some(user))
@@ -87,6 +90,16 @@ fn has_role(db: &Tables, txn: &Read<'_>, user: &UserId, role: Role) -> Result<bo
     let grant = db.roles.get(txn, &GrantKey { person: PersonKey::of(user), role })?;
     // The key may hold a digest of the id, so the full id in the row is compared.
     Ok(grant.is_some_and(|grant| grant.user == *user))
+}
+
+/// Whether a chat is the one of a person with an agent in the console. No other person writes or reads there.
+fn is_console_chat(db: &Tables, txn: &Read<'_>, user: &UserId, agent: AgentId, chat: Option<ChatId>) -> Result<bool> {
+    let Some(chat) = chat else { return Ok(false) };
+    let Some(chat) = readable(db.chats.get(txn, &chat))?.filter(|chat| chat.channel.as_str() == CHANNEL) else {
+        return Ok(false);
+    };
+    let agent = readable(db.agents.get(txn, &agent))?;
+    Ok(agent.is_some_and(|agent| chat.platform_id.as_str() == format!("{}/{user}", agent.folder)))
 }
 
 /// The chat of a person alone with Hearth.

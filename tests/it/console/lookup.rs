@@ -1,0 +1,138 @@
+//! The pages on which people look things up: the search, and the memory of agents.
+
+use serde_json::json;
+
+use super::driver::{Browser, look};
+use super::{Answer, Console};
+
+const PEOPLE: &str = r#"
+[[users]]
+id = "telegram:5"
+name = "Mel"
+member_of = ["main"]
+[[users]]
+id = "telegram:7"
+name = "Ed"
+roles = ["admin:main"]
+"#;
+
+/// What an agent may write: it would run in a page that does not escape it.
+const HOSTILE: &str = "<script>window.xss=1</script>\"'><svg onload=window.xss=1>";
+
+const FILE: &str = "/memory/main/memory%2Fnotes.md";
+
+/// A console, a note of the agent, and one in the memory that trusted agents share.
+fn console() -> Console {
+    let console = Console::with(PEOPLE);
+    let (group, trusted) = (console.host.data().join("groups/main/memory"), console.host.data().join("trusted"));
+    std::fs::create_dir_all(&group).unwrap();
+    std::fs::create_dir_all(&trusted).unwrap();
+    std::fs::write(group.join("notes.md"), format!("Ann likes tea\n{HOSTILE}\nlast\n")).unwrap();
+    std::fs::write(trusted.join("user_profile.md"), "lives in Rome\n").unwrap();
+    console.host.done(&["agents", "set", "main", "--trust", "trusted"], b"");
+    console
+}
+
+/// Says something in the chat of a person with the agent.
+fn say(console: &Console, cookie: &str, text: &str) {
+    let chat = console.get("/chat/main", cookie);
+    let form = format!("token={}&id={}&text={text}", chat.field("token"), chat.field("id"));
+    assert_eq!(console.post("/chat/main", cookie, &form).status, 303);
+}
+
+fn correct(console: &Console, cookie: &str, page: &Answer, how: &str) -> Answer {
+    let form = format!(
+        "token={}&line={}&was={}&text=Ann+likes+water&how={how}",
+        page.field("token"),
+        page.field("line"),
+        page.field("was").replace(' ', "+")
+    );
+    console.post(FILE, cookie, &form)
+}
+
+#[test]
+fn people_find_what_their_roles_show() {
+    let console = console();
+    let (owner, admin, member) =
+        (console.sign_in(&[]), console.sign_in(&["--user", "telegram:7"]), console.sign_in(&["--user", "telegram:5"]));
+    say(&console, &owner, "boiler+of+the+owner");
+    say(&console, &member, "boiler+of+Mel");
+    console.host.wait_settled();
+    let found = |cookie: &str| {
+        let page = console.get("/search?q=boiler", cookie);
+        assert_eq!(page.status, 200, "{page:?}");
+        (page.body.contains("of the owner"), page.body.contains("of Mel"))
+    };
+    assert_eq!((found(&owner), found(&admin), found(&member)), ((true, true), (true, true), (false, true)));
+    let page = console.get("/search?q=boiler", &member).body;
+    assert!(page.contains("<mark>boiler</mark>") && page.contains("href=\"/chat/main#ms"), "{page}");
+    let page = console.get("/search?q=boiler+after%3A%22the+flood%22", &owner).body;
+    assert!(page.contains("is not a time"), "{page}");
+    let hostile = console.get("/search?q=%3Cscript%3Ewindow.xss%3D1%3C%2Fscript%3E", &owner).body;
+    assert!(!hostile.contains("<script>window") && hostile.contains("&lt;script&gt;"), "{hostile}");
+    assert_eq!(console.get("/search?q=boiler", "").status, 401);
+}
+
+#[test]
+fn memory_is_corrected_by_those_who_administer_the_agent() {
+    let console = console();
+    let (owner, admin, member) =
+        (console.sign_in(&[]), console.sign_in(&["--user", "telegram:7"]), console.sign_in(&["--user", "telegram:5"]));
+    let lists = |cookie: &str| console.get("/memory", cookie).body;
+    assert!(lists(&owner).contains("trusted/user_profile.md"), "{}", lists(&owner));
+    assert!(lists(&admin).contains("memory/notes.md") && !lists(&admin).contains("trusted/"), "{}", lists(&admin));
+    assert_eq!((console.get("/memory", &member).status, console.get(FILE, &member).status), (404, 404));
+    assert_eq!(console.get("/memory/main/trusted%2Fuser_profile.md", &admin).status, 404);
+    for path in ["..%2F..%2Fhearth.toml", "session-state.json", "%2Fetc%2Fpasswd", "memory%2F..%2F..%2F..%2Ftoken"] {
+        assert_eq!(console.get(&format!("/memory/main/{path}"), &owner).status, 404, "{path}");
+    }
+    let page = console.get(&format!("{FILE}?line=1"), &admin);
+    assert_eq!(page.field("was"), "Ann likes tea", "{page:?}");
+    let text = || std::fs::read_to_string(console.host.data().join("groups/main/memory/notes.md")).unwrap();
+    let home = console.get("/", &member);
+    let form = format!("token={}&line=1&was=Ann+likes+tea&how=remove", home.field("token"));
+    assert_eq!(console.post(FILE, &member, &form).status, 404, "not by a member");
+    let stolen = format!("token={}&line=1&was=Ann+likes+tea&how=remove", "0".repeat(64));
+    assert_eq!(console.post(FILE, &admin, &stolen).status, 403, "not without the token of the form");
+    assert!(text().starts_with("Ann likes tea\n"));
+    assert_eq!(correct(&console, &admin, &page, "correct").status, 303);
+    assert_eq!(text(), format!("Ann likes water\n{HOSTILE}\nlast\n"));
+    let again = correct(&console, &admin, &page, "remove");
+    assert!(again.status == 409 && again.body.contains("not that any more"), "an old page removes nothing: {again:?}");
+    let page = console.get(&format!("{FILE}?line=1"), &admin);
+    assert_eq!(correct(&console, &admin, &page, "remove").status, 303);
+    assert_eq!(text(), format!("{HOSTILE}\nlast\n"));
+    assert!(console.get("/memory", &admin).body.contains("Line 1 of memory/notes.md was removed."));
+}
+
+#[test]
+fn the_search_and_memory_look_right_in_a_browser() {
+    let Some(mut browser) = Browser::start() else { return };
+    let console = console();
+    browser.sign_in(&console, &[]);
+    let cookie = console.sign_in(&[]);
+    say(&console, &cookie, "the+boiler+is+%3Cscript%3Ewindow.xss%3D1%3C%2Fscript%3E+broken");
+    console.host.wait_settled();
+    let here = console.here();
+    browser.go(&format!("http://{here}/search"));
+    browser.eval("document.querySelector('input[name=q]').value = 'boiler'");
+    browser.press("Search");
+    browser.wait("document.querySelectorAll('mark').length > 0");
+    look(&mut browser, &console, "search");
+    assert_eq!(browser.eval("document.querySelector('mark').innerText"), "boiler");
+    browser.eval("window.before = 1; document.querySelector('.found a').click()");
+    browser.wait("!window.before && location.pathname === '/chat/main' && !!document.querySelector(location.hash)");
+    browser.go(&format!("http://{here}/memory"));
+    look(&mut browser, &console, "memory");
+    browser.go(&format!("http://{here}{FILE}"));
+    look(&mut browser, &console, "memory-file");
+    assert!(browser.text().contains("window.xss=1"), "{}", browser.text());
+    browser.eval("window.before = 1; document.querySelector('#line1 a').click()");
+    browser.wait("!window.before && !!document.querySelector('textarea')");
+    look(&mut browser, &console, "memory-line");
+    browser.eval("document.querySelector('textarea').value = 'Ann likes water'");
+    browser.press("Correct");
+    browser.wait("document.body.innerText.includes('was corrected')");
+    assert!(browser.text().contains("Ann likes water") && !browser.text().contains("likes tea"), "{}", browser.text());
+    browser.step(&json!({"requests": true}));
+}
