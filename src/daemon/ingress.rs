@@ -131,7 +131,6 @@ impl Ingress for ChannelIngress {
 
     fn store_cursors(&self, cursors: Vec<Cursor>) -> Pending<'_, Result<(), NotTaken>> {
         Box::pin(async move {
-            crash::point("bridge-cursors");
             match self.hand_over(Input::BridgeCursors(self.channel.clone(), cursors)).await? {
                 Reply::Done => Ok(()),
                 other => Err(NotTaken::Refused(other.unexpected())),
