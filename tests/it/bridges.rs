@@ -268,9 +268,12 @@ fn a_bridge_that_cannot_be_started_is_down_in_words() {
 }
 
 /// Bridge and daemon are killed at any moment of a conversation. The network recognises repeated ids, so that everything
-/// is there exactly once.
+/// is there exactly once. Every night only: an answer may wait for a sweep, longer than other tests are let.
 #[test]
 fn nothing_is_lost_or_doubled_when_bridge_and_daemon_are_killed() {
+    if std::env::var_os("HEARTH_ALL_POINTS").is_none() {
+        return;
+    }
     let mut net = Net::start();
     let bridge = net.changed("own.py", "\"\"\"A bridge", "\"\"\"The bridge");
     connected(&mut net, &bridge);

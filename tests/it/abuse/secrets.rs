@@ -160,11 +160,15 @@ fn stored(socket: &str, texts: &[&str]) -> String {
     let places = String::from_utf8(places.stdout).unwrap();
     assert_eq!(places.lines().count(), 2, "{places}");
     // Not passed as arguments: the other test searches the arguments of all processes of this machine for secrets.
-    let mut grep = std::process::Command::new("grep");
-    grep.args(["-rlaF", "--devices=skip", "--file=-"]).args(places.lines());
-    let mut grep = grep.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    grep.stdin.take().unwrap().write_all(texts.join("\n").as_bytes()).unwrap();
-    String::from_utf8_lossy(&grep.wait_with_output().unwrap().stdout).into_owned()
+    let mut wanted = tempfile::NamedTempFile::new().unwrap();
+    wanted.write_all(texts.join("\n").as_bytes()).unwrap();
+    // `grep -r` leaves a tree where a container of another test disappears before it.
+    let mut find = std::process::Command::new("find");
+    find.args(places.lines())
+        .args(["-type", "f", "-exec", "grep", "-laF", "--file"])
+        .arg(wanted.path())
+        .args(["{}", "+"]);
+    String::from_utf8_lossy(&find.stderr(Stdio::null()).output().unwrap().stdout).into_owned()
 }
 
 fn search_storage(socket: &str) {
