@@ -78,7 +78,7 @@ pub enum ToBridge {
     OpenDirect {
         /// With whom.
         open_direct: Named,
-        /// Number of the question; the answer is [`FromBridge::Opened`].
+        /// Number of the question; the answer is [`crate::FromBridge::Opened`].
         seq: u64,
     },
     /// Asks whether the bridge works.

@@ -63,12 +63,12 @@ pub enum FromBridge {
         /// How.
         outcome: Outcome,
     },
-    /// The answer to [`ToBridge::OpenDirect`].
+    /// The answer to [`crate::ToBridge::OpenDirect`].
     Opened {
         /// It.
         opened: Opened,
     },
-    /// The answer to [`ToBridge::Ping`].
+    /// The answer to [`crate::ToBridge::Ping`].
     Pong {
         /// Number of the question.
         pong: u64,
