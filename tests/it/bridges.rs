@@ -272,6 +272,7 @@ fn a_bridge_that_cannot_be_started_is_down_in_words() {
 #[test]
 fn nothing_is_lost_or_doubled_when_bridge_and_daemon_are_killed() {
     if std::env::var_os("HEARTH_ALL_POINTS").is_none() {
+        skipped("bridges and daemons are killed at any moment of a conversation with HEARTH_ALL_POINTS=1 only");
         return;
     }
     let mut net = Net::start();

@@ -1,4 +1,4 @@
-//! Becomes the program of a bridge: the last step before a program of somebody else runs.
+//! Becomes the program of a bridge: the last step before a program from outside runs.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;

@@ -22,7 +22,7 @@ const HOST: &str = "bound.example";
 /// The secret, and the agent's variable for it.
 const SECRET: &str = "trial";
 const VARIABLE: &str = "TRIAL_TOKEN";
-/// Says what became of a request. The first two arguments are the halves of the value, and then come its other forms, so
+/// Says how a request ended. The first two arguments are the halves of the value, and then come its other forms, so
 /// that no argument is the value itself; the rest, after `--`, is for curl.
 const REQUEST: &str = r#"
 command -v curl > /dev/null || { echo "no curl"; exit 0; }
