@@ -31,7 +31,8 @@ mod format_2;
 ///   console and its sessions.
 /// * 8: newer versions of the records of agents and channels; questions about many hosts; what bridges can do and how far they
 ///   have read.
-pub const FORMAT: u32 = 8;
+/// * 9: newer versions of the records of the console and its sessions.
+pub const FORMAT: u32 = 9;
 
 /// One step: migrates a store from format `to - 1` to `to`.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +52,7 @@ pub(super) const STEPS: &[Step] = &[
     Step { to: 6, run: to_6 },
     Step { to: 7, run: to_7 },
     Step { to: 8, run: to_8 },
+    Step { to: 9, run: to_9 },
 ];
 
 /// Tables that are new in format 2 already exist and are empty. Those derived from older rows are filled here.
@@ -105,6 +107,11 @@ fn to_7(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 fn to_8(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     rewrite(&db.channels, txn)?;
     rewrite(&db.agents, txn)
+}
+
+fn to_9(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    rewrite(&db.console, txn)?;
+    rewrite(&db.console_sessions, txn)
 }
 
 /// Rewrites every row of a table in the current version of its record. Skips records that cannot be read; `check` reports
