@@ -1,8 +1,8 @@
 //! What the model gateway adds to a request, beside the same request to the same server without it. The requests
 //! alternate, because what a busy machine adds changes from one second to the next.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use hearth::model::id::SessionId;
 
 use crate::ground::asked::Asked;
 use crate::ground::part::{Part, middle, ms};
+use crate::ground::server;
 
 /// Name of this part.
 pub(crate) const NAME: &str = "gateway";
@@ -38,13 +39,7 @@ pub(crate) fn all(asked: &Asked) {
 
 /// Times of requests without and with the gateway, on connections that stay open.
 fn requests(times: usize) -> (Vec<Duration>, Vec<Duration>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || serve(stream));
-        }
-    });
+    let address = server::start("application/json", ANSWER);
     let dir = tempfile::tempdir().unwrap();
     let gateway = Gateway::start(Setup {
         directory: dir.path().join("gate"),
@@ -92,37 +87,8 @@ impl<S: Read + Write> Talk<S> {
     fn ask(&mut self) -> Duration {
         let began = Instant::now();
         self.stream.get_mut().write_all(self.request.as_bytes()).unwrap();
-        let head = message(&mut self.stream).unwrap();
+        let head = server::message(&mut self.stream).unwrap();
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
         began.elapsed()
     }
-}
-
-/// Reads a request or an answer with its body. Returns its first line; none at the end.
-fn message(stream: &mut impl BufRead) -> Option<String> {
-    let (mut first, mut length) = (String::new(), 0);
-    stream.read_line(&mut first).ok().filter(|read| *read > 0)?;
-    loop {
-        let mut line = String::new();
-        stream.read_line(&mut line).ok().filter(|read| *read > 0)?;
-        if line == "\r\n" {
-            break;
-        }
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap();
-        }
-    }
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).ok()?;
-    Some(first)
-}
-
-fn serve(mut stream: TcpStream) {
-    stream.set_nodelay(true).unwrap();
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let answer = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{ANSWER}",
-        ANSWER.len()
-    );
-    while message(&mut reader).is_some() && stream.write_all(answer.as_bytes()).is_ok() {}
 }

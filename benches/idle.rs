@@ -7,7 +7,7 @@ use std::time::Duration;
 use hearth::socket::protocol::{Request, Response};
 
 use crate::ground::asked::Asked;
-use crate::ground::daemon::Daemon;
+use crate::ground::daemon::{Daemon, family};
 use crate::ground::part::Part;
 use crate::ground::{Ground, now, place};
 
@@ -75,16 +75,6 @@ fn until_they_rest(data: &Path) {
         std::thread::sleep(Duration::from_millis(100));
     }
     std::thread::sleep(Duration::from_secs(5));
-}
-
-/// A process and its descendants.
-fn family(process: u32) -> Vec<u32> {
-    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
-    let children = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")).unwrap_or_default());
-    let children: Vec<u32> = children
-        .flat_map(|children| children.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<u32>>())
-        .collect();
-    std::iter::once(process).chain(children.into_iter().flat_map(family)).collect()
 }
 
 /// Bytes that a process has caused to be written to the disk.

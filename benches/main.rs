@@ -19,6 +19,7 @@ mod egress;
 mod gateway;
 mod ground;
 mod idle;
+mod model;
 mod routing;
 mod schedules;
 mod sessions;
@@ -41,7 +42,8 @@ use ground::asked::Asked;
 const COMPARED: &[fn(&mut Criterion)] =
     &[routing::all, at_size::routing, sweep::all, schedules::all, sessions::all, time::all];
 /// What the real program is measured at.
-const PROGRAM: &[fn(&Asked)] = &[ways::all, gateway::all, wake::all, tools::all, idle::all, sizes::all, at_size::all];
+const PROGRAM: &[fn(&Asked)] =
+    &[ways::all, gateway::all, wake::all, model::all, tools::all, idle::all, sizes::all, at_size::all];
 
 fn main() -> ExitCode {
     let asked = Asked::now();

@@ -9,6 +9,7 @@ use hearth::model::id::{ApprovalId, SessionId};
 use hearth::model::input::{Input, RuntimeEvent};
 use hearth::model::mailbox::{Answer, CollectedRecord, Collection, Recipient, Record, Said};
 use hearth::model::request::RequestedAction;
+use hearth::model::spend::{Money, ReportedUse, Tokens};
 
 use crate::ground::asked::commits;
 use crate::ground::compare::compare as beside_floor;
@@ -55,8 +56,15 @@ fn one_by_one(make: impl Fn(usize) -> Submission) -> Vec<Vec<Submission>> {
     (0..commits()).map(|number| vec![make(number)]).collect()
 }
 
-/// The answers of one session: a claim and its end with an answer, as one look into the mailbox finds them.
-fn turn(number: usize) -> Submission {
+/// A budget of each kind that counts for these messages; none is ever spent.
+fn budgets() -> String {
+    let budget = |scope| format!("[[budgets]]\nscope = \"{scope}\"\nper = \"month\"\ntokens = 1_000_000_000\n");
+    ["all", "agent:a0", "person:bench:1", "chat:bench/c"].map(budget).concat()
+}
+
+/// The answers of one session: a claim and its end with an answer, as one look into the mailbox finds them. With what
+/// the agent reports to have used before the end.
+fn turn(number: usize, used: Vec<ReportedUse>) -> Submission {
     let seq = 2 * (u64::try_from(number).unwrap() + 1);
     let said = Said {
         wire_id: format!("1-{seq}"),
@@ -75,7 +83,10 @@ fn turn(number: usize) -> Submission {
     let answers = vec![Answer::Read(Box::new(said))];
     let end = Record::End { seq, also: Vec::new(), incarnation: 1, failure: None, gated: None, answers };
     let end = CollectedRecord { record: end, files: vec![format!("ack/{seq}.end")] };
-    let collection = Collection { session: SessionId::new(1), found: vec![claim, end], closes: None };
+    let used = (!used.is_empty()).then_some(Record::Used { seq, incarnation: 1, used });
+    let used = used.map(|record| CollectedRecord { record, files: Vec::new() });
+    let found = std::iter::once(claim).chain(used).chain([end]).collect();
+    let collection = Collection { session: SessionId::new(1), found, closes: None };
     submission(Input::Collected(collection))
 }
 
@@ -91,6 +102,10 @@ fn routing(c: &mut Criterion) {
         .map(|group| (0..IN_FLIGHT).map(|n| event("bench", "c", &format!("m{group}-{n}"), "1")).collect())
         .collect();
     compare(c, "route, one agent, 64 in flight", &one, &groups);
+
+    let counted = Ground::new(&(configuration(1, always) + &budgets()), |_| {});
+    let messages = one_by_one(|n| event("bench", "c", &format!("m{n}"), "1"));
+    compare(c, "route, one agent, one at a time, four budgets", &counted, &messages);
 
     let ten = Ground::new(&configuration(10, mixed), |_| {});
     compare(c, "route, fan-out to ten", &ten, &one_by_one(|n| event("bench", "c", &format!("m{n}"), "1")));
@@ -144,14 +159,23 @@ fn approvals(c: &mut Criterion) {
 }
 
 fn ingest(c: &mut Criterion) {
-    let ground = Ground::new(&configuration(1, always), |engine| {
-        let mut all: Vec<Submission> = (0..commits()).map(|n| event("bench", "c", &format!("m{n}"), "1")).collect();
-        all.push(submission(Input::Runtime(RuntimeEvent::Running(SessionId::new(1), 1))));
-        // Messages are not delivered: the first one of the queue waits, the others stay behind it.
-        all.push(submission(Input::Reachable(ChannelName::new("bench").unwrap(), None)));
-        engine.commit(&all, moment(0), 7).unwrap();
-    });
-    compare(c, "ingest, a claim and an answer", &ground, &one_by_one(turn));
+    let waiting = |configuration: &str| {
+        Ground::new(configuration, |engine| {
+            let mut all: Vec<Submission> = (0..commits()).map(|n| event("bench", "c", &format!("m{n}"), "1")).collect();
+            all.push(submission(Input::Runtime(RuntimeEvent::Running(SessionId::new(1), 1))));
+            // Messages are not delivered: the first one of the queue waits, the others stay behind it.
+            all.push(submission(Input::Reachable(ChannelName::new("bench").unwrap(), None)));
+            engine.commit(&all, moment(0), 7).unwrap();
+        })
+    };
+    let plain = waiting(&configuration(1, always));
+    compare(c, "ingest, a claim and an answer", &plain, &one_by_one(|n| turn(n, Vec::new())));
+
+    let counted = waiting(&(configuration(1, always) + &budgets()));
+    let tokens = Tokens { input: 900, output: 90, cache_read: 8_000, ..Tokens::default() };
+    let used = ReportedUse { model: Some("a-model".into()), tokens, cost: Some(Money::micros(4_200)) };
+    let turns = one_by_one(|n| turn(n, vec![used.clone()]));
+    compare(c, "ingest, a claim and an answer, its use, four budgets", &counted, &turns);
 }
 
 /// Everything here.

@@ -8,7 +8,7 @@ use hearth::engine::commit::Submission;
 use hearth::socket::protocol::{Request, Response};
 
 use crate::ground::asked::{Asked, at_most};
-use crate::ground::daemon::Daemon;
+use crate::ground::daemon::{Daemon, memory};
 use crate::ground::part::{Part, middle, ms};
 use crate::ground::{Ground, idle_sessions, moment, now, threaded};
 
@@ -141,11 +141,6 @@ fn footprint_once(data: &Path) -> (u64, usize) {
     drop(daemon.connect());
     std::thread::sleep(Duration::from_millis(1_500));
     let process = PathBuf::from(format!("/proc/{}", daemon.child.id()));
-    let status = std::fs::read_to_string(process.join("status")).unwrap();
-    let field = |name: &str| -> u64 {
-        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
-    };
     let descriptors = std::fs::read_dir(process.join("fd")).unwrap().count();
-    (field("RssAnon:") + field("RssShmem:"), descriptors)
+    (memory(daemon.child.id()).unwrap(), descriptors)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::ground::asked::{Asked, target};
 use crate::ground::part::{self, Part};
 use crate::ground::{compare, place};
-use crate::{at_size, gateway, idle, sizes, tools, wake, ways};
+use crate::{at_size, gateway, idle, model, sizes, tools, wake, ways};
 
 /// What criterion measured at one thing.
 struct Measured {
@@ -40,9 +40,17 @@ pub(crate) fn report(asked: &Asked, whole: bool) {
     }
     let mut table = head(whole);
     table += &render(&groups);
-    for name in
-        [sizes::NAME, sizes::ALONE, at_size::NAME, ways::NAME, gateway::NAME, wake::NAME, tools::NAME, idle::NAME]
-    {
+    for name in [
+        sizes::NAME,
+        sizes::ALONE,
+        at_size::NAME,
+        ways::NAME,
+        gateway::NAME,
+        wake::NAME,
+        model::NAME,
+        tools::NAME,
+        idle::NAME,
+    ] {
         table.push('\n');
         table += &Part::kept(name).unwrap_or_else(|| format!("Not measured: {name}.\n"));
     }

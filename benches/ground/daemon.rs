@@ -64,3 +64,23 @@ impl Drop for Daemon {
         drop(self.child.wait());
     }
 }
+
+/// A process and its descendants.
+pub(crate) fn family(process: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
+    let children = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")).unwrap_or_default());
+    let children: Vec<u32> = children
+        .flat_map(|children| children.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<u32>>())
+        .collect();
+    std::iter::once(process).chain(children.into_iter().flat_map(family)).collect()
+}
+
+/// Memory in kB that a process shares with no file. None if it has ended.
+pub(crate) fn memory(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let field = |name: &str| -> Option<u64> {
+        let line = status.lines().find(|line| line.starts_with(name))?;
+        line.split_whitespace().nth(1)?.parse().ok()
+    };
+    Some(field("RssAnon:")? + field("RssShmem:")?)
+}

@@ -6,6 +6,7 @@ pub(crate) mod daemon;
 pub(crate) mod floor;
 pub(crate) mod part;
 pub(crate) mod plain;
+pub(crate) mod server;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
