@@ -57,12 +57,12 @@ pattern = "."
 session = "agent-shared"
 "#;
 
-struct House {
+struct SharedAgent {
     world: World,
     event: u32,
 }
 
-impl House {
+impl SharedAgent {
     fn new() -> Self {
         Self { world: World::of(HOUSE), event: 0 }
     }
@@ -119,7 +119,7 @@ fn who_may_use_a_command_depends_on_the_person_and_the_chat() {
         ("/approvals", "/approvals", false, false, false),
     ] {
         for (chat, may) in [("C", in_group), ("D", alone), ("E", shared)] {
-            let mut house = House::new();
+            let mut house = SharedAgent::new();
             assert_eq!(house.asks("ann", chat, text) != denied(word), may, "{text} in {chat}");
             assert_ne!(house.asks("olga", chat, text), denied(word), "{text} of the owner in {chat}");
             assert_eq!(house.world.all_messages(), [], "no message for the agent");
@@ -132,7 +132,7 @@ fn who_may_use_a_command_depends_on_the_person_and_the_chat() {
 
 #[test]
 fn other_commands_go_to_the_agent_and_what_does_not_address_it_is_not_answered() {
-    let mut house = House::new();
+    let mut house = SharedAgent::new();
     for text in ["/review", "/models", "/newer", "say /status"] {
         let before = house.world.all_messages().len();
         assert_eq!(house.says("ann", "D", text), [""; 0]);
@@ -154,7 +154,7 @@ fn other_commands_go_to_the_agent_and_what_does_not_address_it_is_not_answered()
 
 #[test]
 fn a_model_is_chosen_for_one_conversation_and_given_back() {
-    let mut house = House::new();
+    let mut house = SharedAgent::new();
     assert_eq!(house.asks("olga", "D", "/model"), "Model of Andy: sonnet. `/model NAME` chooses another one.");
     assert_eq!(
         house.asks("olga", "D", "/think"),
@@ -200,7 +200,7 @@ fn a_model_is_chosen_for_one_conversation_and_given_back() {
 
 #[test]
 fn a_bad_choice_changes_nothing() {
-    let mut house = House::new();
+    let mut house = SharedAgent::new();
     let long = "x".repeat(101);
     for (text, told) in [
         (
@@ -219,7 +219,8 @@ fn a_bad_choice_changes_nothing() {
     assert_eq!(house.world.read(|db, txn| db.session_settings.len(txn)), 0);
     // By command, with the same rules.
     let choose = |model: &str| Change::ChooseForSession(S, SessionChoice::named(SessionChoice::Model, model));
-    let action = |house: &mut House, model: &str| house.world.configure(vec![choose(model)]).map(|done| done[0].action);
+    let action =
+        |house: &mut SharedAgent, model: &str| house.world.configure(vec![choose(model)]).map(|done| done[0].action);
     assert_eq!(action(&mut house, "opus"), Ok(Action::Updated));
     assert_eq!(action(&mut house, "opus"), Ok(Action::Unchanged));
     assert!(action(&mut house, "").unwrap_err().message.contains("one word"));
@@ -237,7 +238,7 @@ fn a_bad_choice_changes_nothing() {
 
 #[test]
 fn a_new_conversation_does_not_wait() {
-    let mut house = House::new();
+    let mut house = SharedAgent::new();
     assert_eq!(house.asks("ann", "D", "/new"), "Andy was not asked anything here, so the conversation is new.");
     house.says("ann", "D", "hello");
     let claims = house.world.outside.write(S, vec![claim(2, 1)]);
@@ -256,7 +257,7 @@ fn a_new_conversation_does_not_wait() {
 
 #[test]
 fn a_frozen_agent_answers_commands_and_tells_everyone_who_waits() {
-    let mut house = House::new();
+    let mut house = SharedAgent::new();
     house.world.configure(vec![Change::FreezeAgent(Folder::new("main").unwrap())]).unwrap();
     for _ in 0..2 {
         let told = house.asks("ann", "D", "hello");
@@ -278,7 +279,7 @@ fn a_frozen_agent_answers_commands_and_tells_everyone_who_waits() {
 
 #[test]
 fn the_status_follows_what_the_agent_does() {
-    let mut house = House::new();
+    let mut house = SharedAgent::new();
     assert!(house.asks("ann", "C", "/status").starts_with("Andy was not asked anything here.\nProvider"));
     house.world.outside.startable = false;
     house.says("ann", "C", "hello");
@@ -297,7 +298,7 @@ fn the_status_follows_what_the_agent_does() {
 
 #[test]
 fn usage_counts_messages_and_turns_of_today() {
-    let mut house = House::new();
+    let mut house = SharedAgent::new();
     assert_eq!(house.asks("ann", "C", "/usage"), "Andy was not asked anything here.");
     house.says("ann", "C", "one");
     answer(&mut house.world, 1, 2);
@@ -315,7 +316,7 @@ fn usage_counts_messages_and_turns_of_today() {
 
 #[test]
 fn tasks_of_other_chats_are_not_listed() {
-    let mut house = House::new();
+    let mut house = SharedAgent::new();
     assert_eq!(house.asks("ann", "D", "/tasks"), "Tasks of Andy here: none.");
     let chat = |id: &str| Address {
         channel: ChannelName::new("net").unwrap(),

@@ -4,7 +4,7 @@
 //! Updates of one chat are processed in order, different chats in parallel (`under_way`). After a crash Telegram sends
 //! updates again, and Hearth recognizes their message ids. `event` has the mapping.
 //!
-//! Outbound (`lanes`): one queue per chat. Telegram has no idempotency key, so a message may arrive twice if the
+//! Outbound (`queues`): one queue per chat. Telegram has no idempotency key, so a message may arrive twice if the
 //! connection was lost; the second one says so. Of a multi-part message only the missing parts are repeated.
 //!
 //! If agents are to see more than what is addressed to the bot, the bot needs access to all group messages (privacy
@@ -30,9 +30,9 @@ use crate::model::time::{Millis, Timestamp};
 use api::Api;
 use attachments::AT_ONCE;
 use fetch::Fetcher;
-use lanes::{Lanes, QueueContext};
 use line::ChannelHealth;
 use poll::Poller;
+use queues::{OutgoingQueues, QueueContext};
 
 mod api;
 mod attachments;
@@ -41,7 +41,6 @@ mod fetch;
 mod hand;
 mod identify;
 mod judge;
-mod lanes;
 mod line;
 mod markup;
 mod memory;
@@ -49,6 +48,7 @@ mod mention;
 mod pace;
 mod plan;
 mod poll;
+mod queues;
 mod send;
 #[cfg(test)]
 mod tests;
@@ -110,7 +110,7 @@ impl Times {
 
 /// A bot that runs until it is shut down or dropped.
 pub struct Telegram {
-    lanes: Arc<Lanes>,
+    queues: Arc<OutgoingQueues>,
     line: Arc<ChannelHealth>,
     fetcher: Arc<Fetcher>,
     poller: AbortHandle,
@@ -157,10 +157,10 @@ fn start_with(
         sessions: setup.sessions,
         link_previews: setup.link_previews,
     };
-    let lanes = Arc::new(Lanes::new(around, times));
-    tracing::info!(channel = %lanes.channel, "connecting");
+    let queues = Arc::new(OutgoingQueues::new(around, times));
+    tracing::info!(channel = %queues.channel, "connecting");
     let poller = handle.spawn(poller.run()).abort_handle();
-    Ok(Arc::new(Telegram { lanes, line, fetcher, poller, handle: handle.clone() }))
+    Ok(Arc::new(Telegram { queues, line, fetcher, poller, handle: handle.clone() }))
 }
 
 impl Telegram {
@@ -179,7 +179,7 @@ impl Drop for Telegram {
 
 impl Channel for Telegram {
     fn deliver(&self, delivery: Delivery) {
-        self.lanes.give(delivery, &self.handle);
+        self.queues.give(delivery, &self.handle);
     }
 
     fn fetch(&self, fetch: Fetch) {
@@ -188,7 +188,7 @@ impl Channel for Telegram {
 
     fn typing(&self, _session: SessionId, at: &Address) {
         if self.line.takes_messages() {
-            typing::show(&self.lanes.api, at, &self.handle);
+            typing::show(&self.queues.api, at, &self.handle);
         }
     }
 
@@ -201,7 +201,7 @@ impl Channel for Telegram {
     fn shut_down(&self) {
         self.poller.abort();
         self.fetcher.stop();
-        self.lanes.stop();
+        self.queues.stop();
     }
 
     fn start_link(&self, payload: &str) -> Option<String> {

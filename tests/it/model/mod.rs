@@ -31,7 +31,7 @@ use hearth::model::{Address, ChannelName, ForeignId, Input, Millis, UserId};
 use proptest::prelude::*;
 
 use self::ground::{CHATS, PEOPLE, Place, Said, TEXTS, THREADS, Talk, agent, configuration, talks};
-use self::reference::{ASKED_MAX, Fate, HELD_MAX, House, Refusal, State, Word};
+use self::reference::{ASKED_MAX, Fate, HELD_MAX, ModelState, Refusal, State, Word};
 use crate::world::chance::cases;
 use crate::world::outside::{claim, end, failed, mid_turn, said, try_again};
 use crate::world::routing::with_threads;
@@ -108,7 +108,7 @@ fn a_step() -> impl Strategy<Value = Step> {
 
 /// Engine and reference, side by side.
 struct Pair {
-    house: House,
+    house: ModelState,
     world: World,
     sent: Vec<String>,
     /// The newest card of each subject, and where it was shown.
@@ -130,7 +130,7 @@ impl Pair {
         world.configure(vec![channel("net", ChannelKind::Telegram)]).unwrap();
         world.apply(&configuration());
         world.settle();
-        Self { house: House::new(), world, sent: Vec::new(), cards }
+        Self { house: ModelState::new(), world, sent: Vec::new(), cards }
     }
 
     fn step(&mut self, step: Step) -> Result<(), TestCaseError> {

@@ -73,7 +73,7 @@ pub(super) const ASKED_MAX: usize = 2;
 const HELD: &str = "unknown_sender_request_approval";
 
 #[derive(Default)]
-pub(super) struct House {
+pub(super) struct ModelState {
     pub(super) now: u64,
     pub(super) events: Vec<Said>,
     pub(super) messages: Vec<Message>,
@@ -86,7 +86,7 @@ pub(super) struct House {
     muted: BTreeSet<(&'static str, Place)>,
 }
 
-impl House {
+impl ModelState {
     pub(super) fn new() -> Self {
         Self { known: BTreeSet::from([("a", 1), ("b", 2)]), ..Self::default() }
     }

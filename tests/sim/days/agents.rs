@@ -15,7 +15,7 @@ use hearth::model::task::Gated;
 use hearth::model::{Input, Millis};
 
 use super::plan::Setting;
-use super::{Sim, papers, without};
+use super::{Sim, outputs, without};
 use crate::world::outside::{claim, end, failed, gone, leftover, mid_turn, said, try_again};
 
 /// An incarnation's memory: messages that it began and ended.
@@ -151,8 +151,8 @@ impl Sim {
 
     /// Files appear in a mailbox; mostly they are collected at once.
     fn write(&mut self, (session, number): (SessionId, u32), found: Vec<CollectedRecord>) {
-        let papers = self.papers.entry((session, number)).or_default();
-        found.iter().for_each(|found| papers.add(found));
+        let outputs = self.outputs.entry((session, number)).or_default();
+        found.iter().for_each(|found| outputs.add(found));
         let seen = self.world.outside.write(session, found);
         if self.chance.one_in(2) {
             self.put(seen);
@@ -244,7 +244,7 @@ impl Sim {
 
 /// What the turn used of a model: the number tells it apart from other turns.
 fn used(seq: u64, incarnation: u32) -> CollectedRecord {
-    let tokens = papers::tokens_of(seq, incarnation);
+    let tokens = outputs::tokens_of(seq, incarnation);
     let used = vec![ReportedUse { model: Some("gpt-5".into()), tokens, cost: None }];
     let file = format!("ack/{seq}.{incarnation}.completed.json");
     CollectedRecord { record: Record::Used { seq, incarnation, used }, files: vec![file] }

@@ -201,8 +201,8 @@ impl Sim {
         for (session, files) in &mut self.world.outside.written {
             if !files.is_empty() && self.chance.one_in(3) {
                 let kept = usize::try_from(self.chance.next(u64::try_from(files.len()).unwrap() + 1)).unwrap();
-                let papers = self.papers.iter_mut().filter(|((of, _), _)| of == session);
-                papers.for_each(|(_, papers)| files[kept..].iter().for_each(|file| papers.lose(file)));
+                let outputs = self.outputs.iter_mut().filter(|((of, _), _)| of == session);
+                outputs.for_each(|(_, outputs)| files[kept..].iter().for_each(|file| outputs.lose(file)));
                 files.truncate(kept);
             }
         }

@@ -17,7 +17,7 @@ mod budgets;
 mod faults;
 mod hosts;
 mod invariants;
-mod papers;
+mod outputs;
 mod people;
 pub(crate) mod plan;
 mod platform;
@@ -43,7 +43,7 @@ use hearth::model::{Effect, Input, Millis};
 
 use self::agents::Mind;
 use self::invariants::Memory;
-use self::papers::Papers;
+use self::outputs::AgentOutputs;
 use self::people::Event;
 use self::plan::{Effects, Kind, Plan, Setting};
 use self::platform::Platform;
@@ -110,7 +110,7 @@ pub(crate) struct Sim {
     minds: BTreeMap<(SessionId, u32), Mind>,
     numbers: BTreeMap<SessionId, u64>,
     /// Output of incarnations that are not closed.
-    papers: BTreeMap<(SessionId, u32), Papers>,
+    outputs: BTreeMap<(SessionId, u32), AgentOutputs>,
     /// Number of files at the last look into each mailbox.
     looked: BTreeMap<SessionId, usize>,
     doomed: bool,
@@ -175,7 +175,7 @@ impl Sim {
             events: Vec::new(),
             minds: BTreeMap::new(),
             numbers: BTreeMap::new(),
-            papers: BTreeMap::new(),
+            outputs: BTreeMap::new(),
             looked: BTreeMap::new(),
             doomed,
             saved: None,

@@ -56,7 +56,7 @@ impl Sim {
         self.doomed = saved.doomed;
         self.minds.clear();
         self.numbers.clear();
-        self.papers.clear();
+        self.outputs.clear();
         self.looked.clear();
         self.saved = Some(saved);
         self.started();

@@ -13,7 +13,7 @@ use super::Sim;
 
 /// Everything that is, or was, in a mailbox of one incarnation.
 #[derive(Debug, Default)]
-pub(super) struct Papers {
+pub(super) struct AgentOutputs {
     /// Names of outgoing messages.
     said: BTreeSet<String>,
     /// Positions of messages that were ended for good.
@@ -27,7 +27,7 @@ pub(super) fn tokens_of(seq: u64, incarnation: u32) -> Tokens {
     Tokens { input: 1_000 * u64::from(incarnation) + seq, ..Tokens::default() }
 }
 
-impl Papers {
+impl AgentOutputs {
     pub(super) fn add(&mut self, found: &CollectedRecord) {
         self.said.extend(said(&found.record).into_iter().map(str::to_owned));
         self.ended.extend(ended(&found.record));
@@ -75,7 +75,7 @@ fn ended(record: &Record) -> Option<u64> {
 impl Sim {
     /// A mailbox is collected completely before the next incarnation begins: nothing that was written is lost.
     pub(super) fn what_was_written_is_taken_in(&mut self) {
-        let keys: Vec<(SessionId, u32)> = self.papers.keys().copied().collect();
+        let keys: Vec<(SessionId, u32)> = self.outputs.keys().copied().collect();
         for key in keys {
             let phase = self
                 .world
@@ -83,7 +83,7 @@ impl Sim {
             if !matches!(phase, Some(Phase::Closed { .. })) {
                 continue;
             }
-            let Papers { said, ended, paid } = self.papers.remove(&key).unwrap_or_default();
+            let AgentOutputs { said, ended, paid } = self.outputs.remove(&key).unwrap_or_default();
             let (session, number) = key;
             for name in said {
                 let text = Text::new(name.as_str()).unwrap();

@@ -27,7 +27,7 @@ use crate::model::delivery::{Attempt, Delivery, DeliveryAct, DeliveryResult};
 use crate::model::id::OutboundId;
 
 /// All queues.
-pub(super) struct Lanes {
+pub(super) struct OutgoingQueues {
     pub(super) channel: ChannelName,
     pub(super) api: Arc<Api>,
     pub(super) intake: Arc<dyn Ingress>,
@@ -65,7 +65,7 @@ pub(super) struct QueueContext {
     pub(super) link_previews: bool,
 }
 
-impl Lanes {
+impl OutgoingQueues {
     pub(super) fn new(around: QueueContext, times: Times) -> Self {
         let QueueContext { channel, api, intake, line, sessions, link_previews } = around;
         Self {
@@ -97,8 +97,8 @@ impl Lanes {
             Some(queue) => queue.push_back(job),
             None => {
                 state.chats.insert(chat.clone(), VecDeque::from([job]));
-                let lanes = Arc::clone(self);
-                handle.spawn(async move { lanes.work(chat).await });
+                let queues = Arc::clone(self);
+                handle.spawn(async move { queues.work(chat).await });
             }
         }
     }
@@ -112,9 +112,9 @@ impl Lanes {
     async fn work(self: Arc<Self>, chat: ForeignId) {
         while let Some(mut job) = self.next(&chat) {
             let (id, first) = (job.delivery.id, job.delivery.attempt);
-            let lanes = Arc::clone(&self);
+            let queues = Arc::clone(&self);
             // A separate task, so that a panic in it cannot stop the chat forever.
-            let attempt = tokio::spawn(async move { lanes.attempt(&mut job).await });
+            let attempt = tokio::spawn(async move { queues.attempt(&mut job).await });
             let result = attempt.await.unwrap_or_else(|error| DeliveryResult::Uncertain(error.to_string()));
             // Removed before the outcome is reported, because the engine may then request the delivery again.
             let newest = self.lock().under_way.remove(&id).unwrap_or(first);
