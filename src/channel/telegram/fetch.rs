@@ -1,4 +1,5 @@
-//! Fetches files of messages that waited for an approval, when Hearth asks for them.
+//! Fetches files of messages that are already stored, when Hearth asks for them: the messages waited for an approval, or
+//! their files took long.
 //!
 //! Only final results are reported. After a network or disk failure nothing is reported, and Hearth asks again.
 

@@ -77,8 +77,8 @@ impl Hand {
         self.until_taken(|intake| intake.inbound((*event).clone())).await.map(drop)
     }
 
-    /// The files of a message, fetched if an agent gets it. Files of a message that waits for an approval stay with
-    /// Telegram until then. Strangers must not keep the connection and the few file slots busy.
+    /// The files of a message, fetched if an agent gets it. Files that take long, and those of a message that waits for
+    /// an approval, stay with Telegram until Hearth asks for them. Strangers must not keep the connection and the few file slots busy.
     async fn files(&self, event: &InboundEvent, found: Vec<MessageFile>) -> Result<Vec<Attachment>, String> {
         if found.is_empty() {
             return Ok(Vec::new());
@@ -86,16 +86,22 @@ impl Hand {
         let without = InboundEvent { attachments: left_out(&found), ..event.clone() };
         let report = self.until_taken(|intake| intake.rehearsed(without.clone())).await?;
         match report.outcome {
-            Outcome::Routed => {
-                let mut files = Vec::with_capacity(found.len());
-                for file in found {
-                    files.push(file.fetched(&self.api, &*self.intake, &self.places).await);
-                }
-                Ok(files)
-            }
+            // Telegram shows at most 100 unconfirmed updates of all chats, so none may wait for long.
+            Outcome::Routed => match tokio::time::timeout(self.times.files, self.fetched(found.clone())).await {
+                Ok(files) => Ok(files),
+                Err(_) => Ok(found.into_iter().map(MessageFile::remote).collect()),
+            },
             Outcome::Held => Ok(found.into_iter().map(MessageFile::remote).collect()),
             Outcome::Dropped | Outcome::Duplicate | Outcome::Consumed => Ok(without.attachments),
         }
+    }
+
+    async fn fetched(&self, found: Vec<MessageFile>) -> Vec<Attachment> {
+        let mut files = Vec::with_capacity(found.len());
+        for file in found {
+            files.push(file.fetched(&self.api, &*self.intake, &self.places).await);
+        }
+        files
     }
 
     async fn pressed(&self, pressed: Callback) -> Result<(), String> {

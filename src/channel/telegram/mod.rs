@@ -94,6 +94,8 @@ struct Times {
     pause: Backoff,
     /// Pauses after the server rejected the token, or when another program fetches the updates.
     pause_refused: Backoff,
+    /// How long a message may wait for its files. After that it is stored, and Hearth asks for the files.
+    files: Duration,
     /// How long a delivery may wait in its queue: a bit less than the engine's time limit of an attempt.
     patience: Duration,
 }
@@ -104,6 +106,7 @@ impl Times {
         again: Duration::from_secs(1),
         pause: Backoff::new(Millis::seconds(1), Millis::seconds(30)),
         pause_refused: Backoff::new(Millis::minutes(1), Millis::minutes(10)),
+        files: Duration::from_secs(10),
         patience: Duration::from_secs(45),
     };
 }

@@ -1,7 +1,7 @@
 //! Fetches updates and passes them on.
 //!
 //! Telegram drops an update once a later one was requested. So the poller never requests updates after one that is not
-//! committed or rejected for good. While an update takes long, for example because of files, the poller repeats the
+//! committed or rejected for good. While an update takes a while, for example because of files, the poller repeats the
 //! request from that update on: new updates of other chats are processed, known ones are skipped.
 
 use std::sync::Arc;

@@ -139,6 +139,7 @@ const QUICK: Times = Times {
     again: Duration::from_millis(50),
     pause: Backoff::new(Millis::new(20), Millis::new(100)),
     pause_refused: Backoff::new(Millis::new(50), Millis::new(500)),
+    files: Duration::from_secs(40),
     patience: Duration::from_secs(40),
 };
 

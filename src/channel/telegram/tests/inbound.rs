@@ -104,6 +104,25 @@ fn a_file_of_a_held_message_is_fetched_when_hearth_asks() {
     assert!(files[0].blob.get().is_err_and(|why| why.contains("invalid file_id")));
 }
 
+/// Telegram shows at most 100 unconfirmed updates: one with a slow file must not keep those of all other chats away.
+#[test]
+fn a_message_with_a_slow_file_is_confirmed_and_its_file_fetched_afterwards() {
+    let bench = Bench::with(Times { files: Duration::from_millis(100), ..QUICK });
+    let voice = slow_voice(&bench, -5, 1);
+    bench.server.happens(voice);
+    for number in 2..150 {
+        bench.server.happens(message(-1_000 - number, number, "quick"));
+    }
+    bench.until("all are confirmed", || bench.server.unconfirmed().is_empty() && bench.taken().len() == 149);
+    let event = bench.heard(|heard| heard.events.iter().find(|event| event.source == at(-5)).cloned()).unwrap();
+    assert_eq!(event.attachments[0].blob, FileBytes::Remote("slow".to_owned()));
+    let fetch = Fetch { body: BodyId::new(3), channel: at(-5).channel, files: event.attachments };
+    bench.server.release();
+    bench.bot().fetch(fetch.clone());
+    bench.until("it is fetched", || bench.heard(|heard| heard.fetched.len() == 1));
+    assert!(bench.heard(|heard| heard.fetched[0].1[0].blob.stored().is_some()));
+}
+
 /// An earlier version requested no further updates while a file was being fetched, which delayed other chats.
 #[test]
 fn what_others_say_while_a_file_loads_is_taken_in_and_nothing_is_confirmed_before_it_is_there() {
