@@ -126,12 +126,14 @@ find_release() {
 
 install_release() {
     root=${prefix:-$HOME/.local}
-    (cd "$tree" && find . -type f ! -path './bin/*' ! -name hearth-runner) | while IFS= read -r file; do
+    (cd "$tree" && find . -type f ! -path './bin/*' ! -path './lib/hearth/*') | while IFS= read -r file; do
         place "$tree/$file" "$root/$file" 644
     done
     for program in bin/hearth bin/hearth-dump lib/hearth/hearth-runner; do
         place "$tree/$program" "$root/$program" 755
     done
+    # Releases before bridges have none.
+    [ ! -f "$tree/lib/hearth/hearth-mqtt" ] || place "$tree/lib/hearth/hearth-mqtt" "$root/lib/hearth/hearth-mqtt" 755
     installed "$root"
 }
 
