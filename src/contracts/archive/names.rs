@@ -37,9 +37,11 @@ pub(super) fn is_secret(name: &OsStr) -> bool {
     CREDENTIALS.iter().any(is_own) || is_credential(&text)
 }
 
-/// The number of leading components that a link may not leave: 2 for `groups/<folder>`, 1 for `skills`.
+/// The number of leading components that a link may not leave: 3 for `bridges/<channel>/state`, 2 for
+/// `groups/<folder>`, 1 for `skills`.
 fn root_of(parts: &[&[u8]]) -> Option<usize> {
     match parts {
+        [b"bridges", _, b"state", _, ..] => Some(3),
         [b"groups" | b"homes", _, _, ..] => Some(2),
         [b"trusted" | b"skills", _, ..] => Some(1),
         _ => None,
@@ -56,6 +58,8 @@ pub(super) fn judge(head: &Head) -> Result<(), String> {
         ([b"store", b"manifest.json" | b"data.mdb"], Kind::File)
         | ([b"files", _, _] | [b"secrets", _], Kind::File)
         | ([b"groups", b"CLAUDE.md"], Kind::File)
+        | ([b"bridges", _, b"state", _, ..], _)
+        | ([b"bridges", _, b"state"], Kind::Directory)
         | ([b"groups" | b"homes", _, _, ..] | [b"trusted" | b"skills", _, ..], _)
         | ([b"groups" | b"homes", _] | [b"trusted" | b"skills"], Kind::Directory) => true,
         ([name], Kind::File) => FILES.iter().any(|file| file.as_bytes() == *name),
@@ -166,6 +170,8 @@ mod tests {
             ("groups/main", Kind::Directory),
             ("groups/main/a/b", Kind::File),
             ("trusted", Kind::Directory),
+            ("bridges/net/state", Kind::Directory),
+            ("bridges/net/state/a/b", Kind::File),
             ("hearth.toml", Kind::File),
         ] {
             assert_eq!(judge(&head(path, kind)), Ok(()), "{path}");
@@ -181,12 +187,17 @@ mod tests {
             ("groups/main", Kind::File, "does not belong"),
             ("files/ab/abcd", Kind::Link, "does not belong"),
             ("secrets/a/b", Kind::File, "does not belong"),
+            ("bridges/net/state", Kind::Link, "does not belong"),
+            ("bridges/net/files/a", Kind::File, "does not belong"),
+            ("bridges/net/lock", Kind::File, "does not belong"),
         ] {
             assert!(judge(&head(path, kind)).unwrap_err().contains(why), "{path}");
         }
         let set_id = Head { mode: 0o4755, ..head("groups/main/a", Kind::File) };
         assert!(judge(&set_id).unwrap_err().contains("set-user-id"));
         let out = Head { target: b"../x".to_vec(), ..head("groups/main/a", Kind::Link) };
+        assert!(judge(&out).unwrap_err().contains("leads out"));
+        let out = Head { target: b"../../x".to_vec(), ..head("bridges/net/state/a/b", Kind::Link) };
         assert!(judge(&out).unwrap_err().contains("leads out"));
         let inside = Head { target: b"../x".to_vec(), ..head("groups/main/a/b", Kind::Link) };
         assert_eq!(judge(&inside), Ok(()));

@@ -102,6 +102,9 @@ fn what_is_archived_is_unpacked() {
         ("groups/CLAUDE.md", "shared"),
         ("groups/global/x", "global"),
         ("homes/main/.claude/projects/t.jsonl", "transcript"),
+        ("bridges/net/state/keys/device", "key"),
+        ("bridges/net/files/in-1", "temporary"),
+        ("bridges/net/lock", ""),
         ("trusted/t", "trusted"),
         ("skills/web/SKILL.md", "skill"),
         ("hearth.toml", "schema = 1"),
@@ -125,6 +128,8 @@ fn what_is_archived_is_unpacked() {
     let new = |path: &str| std::fs::symlink_metadata(scene.new_data().join(path)).unwrap();
     assert_eq!(new("groups/main/run.sh").mode() & 0o7777, 0o751);
     assert_eq!(new("groups/main/run.sh").mtime(), std::fs::metadata(scene.at("groups/main/run.sh")).unwrap().mtime());
+    assert_eq!(std::fs::read(scene.new_data().join("bridges/net/state/keys/device")).unwrap(), b"key");
+    assert_eq!(names(&scene.new_data().join("bridges/net")), ["state"]);
     assert!(new("groups/main/link").is_symlink() && new("groups/main/empty").is_dir());
     assert!(!scene.new_data().join("restore.part").exists());
 }
@@ -147,6 +152,10 @@ fn what_an_agent_put_there_to_harm_is_skipped_and_listed() {
     let _socket = std::os::unix::net::UnixListener::bind(scene.at("groups/main/s")).unwrap();
     let deep = scene.at(&format!("groups/main/{}", "d/".repeat(1_500)));
     std::fs::create_dir_all(&deep).unwrap();
+    scene.put("bridges/net/state/own", "own");
+    symlink("../../../secret", scene.at("bridges/net/state/out")).unwrap();
+    std::fs::create_dir(scene.at("bridges/other")).unwrap();
+    symlink("../../groups/main", scene.at("bridges/other/state")).unwrap();
     let contents = scene.write(false, &[]);
     let all = skipped(&contents);
     for (path, why) in [
@@ -156,11 +165,13 @@ fn what_an_agent_put_there_to_harm_is_skipped_and_listed() {
         ("groups/main/s", "socket"),
         ("groups/main/stolen", "2 names (hard links)"),
         ("groups/main/huge", "8796093022208 bytes"),
+        ("bridges/net/state/out", "leads out"),
+        ("bridges/other/state", "not a directory that can be opened"),
     ] {
         assert!(all.iter().any(|(name, said)| *name == path && said.contains(why)), "{path}: {all:?}");
     }
     assert!(all.iter().any(|(_, why)| why.contains("too deep")), "{all:?}");
-    assert_eq!(all.len(), 7, "{all:?}");
+    assert_eq!(all.len(), 9, "{all:?}");
     scene.restore().unwrap();
     let new = scene.new_data().join("groups/main");
     assert_eq!(names(&new), ["d", "own", "round", "set-id", "twin"]);

@@ -26,8 +26,8 @@ const PART: &str = "restore.part";
 /// A marker file in it: it exists while entries of [`PARTS`] are being renamed into place.
 const PLACING: &str = "placing";
 /// What is renamed into place, beside the store.
-pub const PARTS: [&str; 8] =
-    ["files", "groups", "hearth.toml", "hearth.toml.old", "homes", "secrets", "skills", "trusted"];
+pub const PARTS: [&str; 9] =
+    ["bridges", "files", "groups", "hearth.toml", "hearth.toml.old", "homes", "secrets", "skills", "trusted"];
 /// Directories of a data directory that may exist if they are empty.
 const EMPTY: [&str; 7] = ["store", "sessions", "files", "groups", "homes", "run", "trusted"];
 /// Other entries that may exist.

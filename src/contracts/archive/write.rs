@@ -61,6 +61,7 @@ pub fn write(path: &Path, source: &Source<'_>) -> Result<Contents, Error> {
         }
     }
     agents(&mut trees, source)?;
+    bridges(&mut trees, source)?;
     let summary = writer.summary();
     (contents.entries, contents.bytes, contents.sha256) = (summary.entries, summary.bytes, summary.sha256);
     put_json(&mut writer, CONTENTS, &contents)?;
@@ -172,6 +173,22 @@ fn digest(file: &mut File) -> std::io::Result<String> {
         }
         digest.update(buffer.get(..read).unwrap_or_default());
     }
+}
+
+/// Most channels with bridges.
+const BRIDGES_MAX: usize = 10_000;
+
+/// What bridges keep of their networks. Each can write into its own directory only.
+fn bridges(trees: &mut Trees<'_>, source: &Source<'_>) -> Result<(), Error> {
+    let with_secrets = source.identity.with_secrets;
+    let Some(bridges) = Dir::find(&source.paths.data().join("bridges"))? else { return Ok(()) };
+    for name in bridges.list(BRIDGES_MAX)? {
+        // The names are those that Hearth gives to channels.
+        let (Some(channel), Some(bridge)) = (name.to_str(), bridges.dir(&name)?) else { continue };
+        let at = format!("bridges/{channel}/state");
+        trees.copy(&bridge, "state".as_ref(), &at, Rules::Home { with_secrets })?;
+    }
+    Ok(())
 }
 
 /// The agents' folders and homes, and the files beside the folders.
