@@ -74,9 +74,10 @@ impl Bridges {
     pub(super) fn connect(&self, new: NewBridge, ingress: &Arc<dyn Ingress>) -> Result<Arc<dyn Channel>, String> {
         let NewBridge { name, program, secrets, link_previews } = new;
         let directory = self.paths.data().join("bridges").join(directory_of(&name)?);
-        let settings = program.settings.iter();
+        let settings = program.told();
         let settings = settings.map(|setting| (setting.name.clone(), setting.value.clone().into())).collect();
         let (sessions, files) = (self.paths.sessions(), directory.join("files"));
+        let space = directory.clone();
         let start = self.starter(name.clone(), program, directory, &secrets);
         let setup = Setup {
             name,
@@ -87,6 +88,7 @@ impl Bridges {
             link_previews,
             now: clock::wall,
             start,
+            space: Arc::new(move || bridge::space(&space)),
             times: Times::USUAL,
         };
         Ok(crate::channel::bridge::start(setup, Arc::clone(ingress), &self.tokio))

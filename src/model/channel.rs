@@ -127,6 +127,30 @@ pub struct BridgeProgram {
     pub unconfined: bool,
 }
 
+impl BridgeProgram {
+    /// Begins the names of settings that are Hearth's own. Bridges are not told them, and files cannot write them.
+    pub const OWN: &'static str = "hearth:";
+    /// The chat that is told what the owner has to know.
+    const NOTICES: &'static str = "hearth:notices";
+
+    /// The chat that is told what the owner has to know.
+    #[must_use]
+    pub fn notices(&self) -> Option<&str> {
+        self.settings.iter().find(|setting| setting.name == Self::NOTICES).map(|setting| setting.value.as_str())
+    }
+
+    /// The setting for a chat that is told what the owner has to know.
+    #[must_use]
+    pub fn with_notices(chat: &str) -> BridgeSetting {
+        BridgeSetting { name: Self::NOTICES.to_owned(), value: chat.to_owned() }
+    }
+
+    /// What the bridge is told.
+    pub fn told(&self) -> impl Iterator<Item = &BridgeSetting> {
+        self.settings.iter().filter(|setting| !setting.name.starts_with(Self::OWN))
+    }
+}
+
 /// A setting of a bridge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BridgeSetting {

@@ -32,6 +32,8 @@ mod tests;
 
 /// Deliveries that may be with a bridge at once. Hearth sends one at a time to each address.
 const PENDING_MAX: usize = 1_024;
+/// Deliveries in a row that may end without an outcome. After that the bridge counts as deaf.
+const UNHEARD_MAX: u32 = 3;
 /// Questions for direct chats that may be with a bridge at once.
 const OPENING_MAX: usize = 64;
 
@@ -46,6 +48,8 @@ pub struct Times {
     pub attempt: Duration,
     /// Until a bridge that is asked to has ended.
     pub end: Duration,
+    /// Between two looks at the space that its files take.
+    pub space: Duration,
     /// Before a bridge that ended is started again.
     pub restart: Backoff,
     /// Before a bridge is started again that waits for changed settings.
@@ -59,6 +63,7 @@ impl Times {
         ping: Duration::from_secs(20),
         attempt: Duration::from_secs(50),
         end: Duration::from_secs(5),
+        space: Duration::from_secs(5),
         restart: Backoff::new(Millis::seconds(1), Millis::minutes(1)),
         changed: Millis::minutes(10),
     };
@@ -76,6 +81,9 @@ pub struct Process {
 
 /// Starts a process of a bridge. Blocks.
 pub type Starter = Arc<dyn Fn() -> Result<Process, String> + Send + Sync>;
+
+/// Looks at the space that a bridge's files take: why that is too much, for people. Blocks.
+pub type Space = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// Configuration of a bridge.
 pub struct Setup {
@@ -95,6 +103,8 @@ pub struct Setup {
     pub now: fn() -> Timestamp,
     /// Starts its program.
     pub start: Starter,
+    /// The bound of its files.
+    pub space: Space,
     /// How long things may take.
     pub times: Times,
 }
@@ -113,6 +123,8 @@ struct Shared {
     state: Mutex<State>,
     taking: watch::Sender<bool>,
     closed: watch::Sender<bool>,
+    /// Whether the process reports no outcomes.
+    deaf: watch::Sender<bool>,
     tokio: Handle,
 }
 
@@ -131,6 +143,8 @@ struct State {
     held: BTreeSet<Address>,
     /// The last number of a question or a delivery.
     last: u64,
+    /// Deliveries that ended without an outcome since the last outcome, of any process.
+    unheard: u32,
 }
 
 /// A delivery that a process has.
@@ -188,6 +202,12 @@ struct Bridge(Arc<Shared>);
 /// Starts a bridge. It is started again until it is shut down.
 #[must_use]
 pub fn start(setup: Setup, intake: Arc<dyn Ingress>, tokio: &Handle) -> Arc<dyn Channel> {
+    let shared = shared(setup, intake, tokio);
+    tokio.spawn(life::keep(Arc::clone(&shared)));
+    Arc::new(Bridge(shared))
+}
+
+fn shared(setup: Setup, intake: Arc<dyn Ingress>, tokio: &Handle) -> Arc<Shared> {
     let state = State {
         line: LineState::Connecting,
         why: None,
@@ -197,18 +217,18 @@ pub fn start(setup: Setup, intake: Arc<dyn Ingress>, tokio: &Handle) -> Arc<dyn 
         opening: BTreeMap::new(),
         held: BTreeSet::new(),
         last: 0,
+        unheard: 0,
     };
-    let shared = Arc::new(Shared {
+    Arc::new(Shared {
         setup,
         intake,
         contact: LastContact::new(),
         state: Mutex::new(state),
         taking: watch::Sender::new(true),
         closed: watch::Sender::new(false),
+        deaf: watch::Sender::new(false),
         tokio: tokio.clone(),
-    });
-    tokio.spawn(life::keep(Arc::clone(&shared)));
-    Arc::new(Bridge(shared))
+    })
 }
 
 impl Channel for Bridge {
@@ -238,12 +258,13 @@ impl Channel for Bridge {
 
     fn health(&self) -> Health {
         let state = self.0.lock();
-        Health {
-            state: state.line,
-            last_contact: self.0.contact.get(),
-            next_try: state.next_try,
-            failure: state.why.clone(),
+        let last_contact = self.0.contact.get();
+        if state.line == LineState::Up && state.unheard >= UNHEARD_MAX {
+            // Another process runs since then, and has to prove itself.
+            let failure = Some(outbound::unheard(state.unheard));
+            return Health { state: LineState::Down, last_contact, next_try: None, failure };
         }
+        Health { state: state.line, last_contact, next_try: state.next_try, failure: state.why.clone() }
     }
 
     fn stop_taking(&self) {

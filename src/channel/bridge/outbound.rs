@@ -11,7 +11,7 @@ use hearth_bridge::{
 };
 
 use super::session::short;
-use super::{PENDING_MAX, Pending, Shared};
+use super::{PENDING_MAX, Pending, Shared, UNHEARD_MAX};
 use crate::channel::kept;
 use crate::model::address::ForeignId;
 use crate::model::card::Card;
@@ -56,7 +56,7 @@ pub(super) fn deliver(shared: &Arc<Shared>, delivery: Delivery) {
         let (sessions, files, previews) = (setup.sessions.clone(), setup.files.clone(), setup.link_previews);
         let made = move || frame(&delivery, Directories { sessions: &sessions, files: &files }, within, previews);
         if let Ok(frame) = tokio::task::spawn_blocking(made).await
-            && !shared.send(&ToBridge::Deliver { deliver: Box::new(fitting(frame)) })
+            && !hand_over(&shared, fitting(frame), number)
         {
             // The process has ended, and the delivery with it.
             return;
@@ -64,6 +64,15 @@ pub(super) fn deliver(shared: &Arc<Shared>, delivery: Delivery) {
         tokio::time::sleep(within).await;
         give_up(&shared, &key, number);
     });
+}
+
+/// Sends a delivery to the process that it was meant for. The next process is ready when that one has ended, and its
+/// deliveries are repeated as new ones.
+pub(super) fn hand_over(shared: &Shared, frame: Deliver, number: u64) -> bool {
+    let state = shared.lock();
+    let is_pending = state.pending.get(&frame.id).is_some_and(|pending| pending.number == number);
+    let line = ToBridge::Deliver { deliver: Box::new(frame) };
+    is_pending && state.out.as_ref().is_some_and(|out| out.send(line.line()).is_ok())
 }
 
 /// Ends an attempt without an outcome. A late outcome still counts.
@@ -74,9 +83,18 @@ fn give_up(shared: &Shared, key: &str, number: u64) {
     };
     pending.late = true;
     let (id, attempt) = (pending.id, pending.attempt);
+    state.unheard = state.unheard.saturating_add(1);
+    let is_deaf = state.unheard >= UNHEARD_MAX;
     drop(state);
+    // Without a process there is nobody to be told.
+    shared.deaf.send_if_modified(|deaf| is_deaf && !std::mem::replace(deaf, true));
     let why = format!("the bridge reported no outcome within {:?}", shared.setup.times.attempt);
     shared.intake.outcome(id, attempt, DeliveryResult::Uncertain(why));
+}
+
+/// Why a bridge that answers pings counts as deaf, for people.
+pub(super) fn unheard(count: u32) -> String {
+    format!("the bridge did not say what became of the last {count} messages that it was given")
 }
 
 /// From here on something may have left.
@@ -88,7 +106,10 @@ pub(super) fn begun(shared: &Shared, key: &str) {
 
 /// Reports an outcome.
 pub(super) fn outcome(shared: &Arc<Shared>, outcome: Outcome) {
-    let Some(pending) = shared.lock().pending.remove(&outcome.id) else { return };
+    let mut state = shared.lock();
+    let Some(pending) = state.pending.remove(&outcome.id) else { return };
+    state.unheard = 0;
+    drop(state);
     let why = || short(&outcome.why.clone().unwrap_or_default());
     let result = match outcome.result {
         Sent::Delivered => DeliveryResult::Delivered {

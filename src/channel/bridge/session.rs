@@ -206,6 +206,7 @@ pub(super) fn short(text: &str) -> String {
 
 /// Passes everything on until the process ends or the channel is shut down.
 async fn work(shared: &Arc<Shared>, line: &mut Line, out: mpsc::UnboundedSender<Vec<u8>>) -> End {
+    shared.deaf.send_replace(false);
     shared.lock().out = Some(out.clone());
     shared.set(LineState::Up, None, None);
     shared.intake.reachable();
@@ -213,6 +214,9 @@ async fn work(shared: &Arc<Shared>, line: &mut Line, out: mpsc::UnboundedSender<
     let taking = inbound::take_all(Arc::clone(shared), incoming, out.clone());
     tokio::pin!(taking);
     let (mut closed, mut stop) = (shared.closed.subscribe(), shared.taking.subscribe());
+    let mut deaf = shared.deaf.subscribe();
+    let space = too_much(shared);
+    tokio::pin!(space);
     let mut clock = tokio::time::interval(shared.setup.times.ping);
     let (mut asked, mut answered, mut stopped, mut ending) = (0_u64, 0_u64, false, false);
     let mut end: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(std::future::pending());
@@ -232,6 +236,8 @@ async fn work(shared: &Arc<Shared>, line: &mut Line, out: mpsc::UnboundedSender<
                 drop(out.send(ToBridge::StopTaking { stop_taking: Empty {} }.line()));
             }
             () = &mut taking => {}
+            why = &mut space => return died(why, 0),
+            _ = deaf.wait_for(|deaf| *deaf) => return died(outbound::unheard(shared.lock().unheard), 0),
             frame = line.next() => match frame {
                 Ok(Some(FromBridge::Pong { pong, rest })) => {
                     answered = answered.max(pong.min(asked));
@@ -252,6 +258,19 @@ async fn work(shared: &Arc<Shared>, line: &mut Line, out: mpsc::UnboundedSender<
                 asked += 1;
                 drop(out.send(ToBridge::Ping { ping: asked }.line()));
             }
+        }
+    }
+}
+
+/// Waits until a bridge's files take too much space, and says why they do.
+async fn too_much(shared: &Shared) -> String {
+    let mut clock = tokio::time::interval(shared.setup.times.space);
+    clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        clock.tick().await;
+        let space = Arc::clone(&shared.setup.space);
+        if let Ok(Err(why)) = tokio::task::spawn_blocking(move || space()).await {
+            return why;
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::mpsc;
 
 use serde_json::{Value, json};
@@ -134,13 +135,20 @@ struct Scene {
     engine: Arc<Engine>,
     peers: mpsc::Receiver<Peer>,
     _tokio: tokio::runtime::Runtime,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 fn scene(times: Times) -> Scene {
     let directory = tempfile::tempdir().unwrap();
     let tokio = tokio::runtime::Runtime::new().unwrap();
     let engine = Arc::<Engine>::default();
+    let (setup, peers) = setup(directory.path(), times);
+    let channel = start_bridge(setup, Arc::clone(&engine), &tokio);
+    Scene { channel, engine, peers, _tokio: tokio, directory }
+}
+
+/// A bridge whose processes are the peers.
+fn setup(directory: &Path, times: Times) -> (Setup, mpsc::Receiver<Peer>) {
     let (started, peers) = mpsc::channel();
     let started = Mutex::new(started);
     let start = move || {
@@ -151,19 +159,20 @@ fn scene(times: Times) -> Scene {
         started.lock().unwrap().send(peer).map_err(|error| error.to_string())?;
         Ok(Process { socket, kill: Box::new(|| {}), ended })
     };
+    let large = directory.join("large");
     let setup = Setup {
         name: ChannelName::new("net").unwrap(),
         settings: serde_json::Map::new(),
         secrets: BTreeMap::from([("token".to_owned(), "hush".to_owned())]),
-        files: directory.path().to_owned(),
-        sessions: directory.path().to_owned(),
+        files: directory.to_owned(),
+        sessions: directory.to_owned(),
         link_previews: false,
         now: || Timestamp::from_millis(1_776_686_400_000),
         start: Arc::new(start),
+        space: Arc::new(move || if large.exists() { Err("its files are too large".to_owned()) } else { Ok(()) }),
         times,
     };
-    let channel = start_bridge(setup, Arc::clone(&engine), &tokio);
-    Scene { channel, engine, peers, _tokio: tokio, _directory: directory }
+    (setup, peers)
 }
 
 fn start_bridge(setup: Setup, engine: Arc<Engine>, tokio: &tokio::runtime::Runtime) -> Arc<dyn Channel> {
@@ -205,11 +214,7 @@ impl Scene {
             id,
             key: OutgoingId { epoch: None, id },
             attempt: Attempt { number: attempt, since: Awake::new(1, 1) },
-            to: Address {
-                channel: ChannelName::new("net").unwrap(),
-                platform_id: ForeignId::new("id", format!("c{number}")).unwrap(),
-                thread: None,
-            },
+            to: address(&format!("c{number}")),
             act: DeliveryAct::Say,
             repeated: false,
             speaker: None,
@@ -219,6 +224,18 @@ impl Scene {
             files: Vec::new(),
         });
     }
+}
+
+fn address(chat: &str) -> Address {
+    let platform_id = ForeignId::new("id", chat).unwrap();
+    Address { channel: ChannelName::new("net").unwrap(), platform_id, thread: None }
+}
+
+fn frame_of(id: &str) -> hearth_bridge::Deliver {
+    let frame = json!({"id": id, "attempt": 1, "act": "say", "platformId": "c", "threadId": null, "text": "x",
+                       "card": null, "messageId": null, "files": [], "repeated": false, "speaker": null,
+                       "linkPreviews": false, "within": 50});
+    serde_json::from_value(frame).unwrap()
 }
 
 fn event(seq: u64, text: &str) -> Value {
@@ -338,6 +355,74 @@ fn a_bridge_that_cannot_work_is_believed_and_one_that_is_silent_is_ended() {
     drop(peer.ended.take());
     // It reads and says nothing more: another process takes its place.
     scene.peer().frame("hello");
+}
+
+/// It answers pings, so only its deliveries show that it does nothing.
+#[test]
+fn a_bridge_that_reports_no_outcomes_is_started_again() {
+    let scene = scene(Times { attempt: Duration::from_millis(50), ..QUICK });
+    let mut peer = scene.peer();
+    peer.ready(&json!({}));
+    scene.wait_line(LineState::Up);
+    // One that reports is left alone, however often it is late.
+    for number in 1..=6 {
+        scene.deliver(number, 1);
+        peer.frame("deliver");
+        if number % 2 == 0 {
+            peer.send(&json!({"outcome": {"id": format!("mo{number}"), "attempt": 1, "result": "delivered"}}));
+        }
+        scene.outcomes(usize::try_from(number).unwrap());
+    }
+    assert_eq!(scene.channel.health().state, LineState::Up);
+    (7..=9).for_each(|number| scene.deliver(number, 1));
+    // Its socket closes.
+    while !peer.next().is_null() {}
+    drop(peer.ended.take());
+    let mut peer = scene.peer();
+    peer.ready(&json!({}));
+    // The next process has shown nothing yet.
+    let is_unproven = |health: &Health| health.state == LineState::Down && health.next_try.is_none();
+    let health = scene.wait("the reason", |scene| Some(scene.channel.health()).filter(is_unproven));
+    assert!(health.failure.unwrap().contains("what became of the last 3 messages"));
+    scene.deliver(10, 1);
+    peer.frame("deliver");
+    peer.send(&json!({"outcome": {"id": "mo10", "attempt": 1, "result": "delivered"}}));
+    scene.wait_line(LineState::Up);
+}
+
+#[test]
+fn a_bridge_whose_files_are_too_large_is_ended_with_the_reason() {
+    let again = Backoff::new(Millis::minutes(1), Millis::minutes(1));
+    let scene = scene(Times { space: Duration::from_millis(20), restart: again, ..QUICK });
+    let mut peer = scene.peer();
+    peer.ready(&json!({}));
+    scene.wait_line(LineState::Up);
+    std::fs::write(scene.directory.path().join("large"), "").unwrap();
+    drop(peer.ended.take());
+    assert_eq!(scene.wait_line(LineState::Down).failure.as_deref(), Some("its files are too large"));
+}
+
+/// The frame of a delivery is made in a task. When it is done, another process may be ready, to which the engine gives
+/// the delivery as a new one.
+#[test]
+fn no_process_is_given_a_delivery_of_an_earlier_one() {
+    let tokio = tokio::runtime::Runtime::new().unwrap();
+    let (setup, _peers) = setup(Path::new("/nowhere"), QUICK);
+    let shared = shared(setup, Arc::<Engine>::default(), tokio.handle());
+    let (out, mut frames) = tokio::sync::mpsc::unbounded_channel();
+    shared.lock().out = Some(out);
+    let (id, to) = (OutboundId::new(1), address("c"));
+    let attempt = Attempt { number: 2, since: Awake::new(1, 1) };
+    let pending = super::Pending { id, to, attempt, begun: false, late: false, number: 8 };
+    shared.lock().pending.insert("mo1".to_owned(), pending);
+    let mut handed = |id: &str, number| {
+        let handed = outbound::hand_over(&shared, frame_of(id), number);
+        assert_eq!(frames.try_recv().is_ok(), handed);
+        handed
+    };
+    assert!(!handed("mo1", 7), "an earlier process had this one");
+    assert!(!handed("mo2", 8));
+    assert!(handed("mo1", 8));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
@@ -26,6 +27,11 @@ use crate::runtime::{MEMORY, PIDS, directory};
 
 /// Arguments that make this program confine itself and become another one.
 const ENTER: [&str; 3] = ["bridge", "enter", "--"];
+/// Bytes that the files of a bridge may take, and their number.
+pub const SPACE_BYTES: u64 = 1 << 30;
+const ENTRIES_MAX: usize = 100_000;
+/// Bytes of a block, as systems count the space that a file takes.
+const BLOCK_BYTES: u64 = 512;
 /// Bytes of a line of a bridge's output; the rest is another line.
 const LINE_BYTES: usize = 4096;
 /// How long an earlier process of the same bridge may take to end, in steps of the pause.
@@ -225,6 +231,7 @@ fn prepare(setup: &Setup, program: &Program) -> Result<Launch, String> {
         directory::make(path).map_err(|error| error.to_string())?;
     }
     empty(&files).map_err(|error| format!("cannot empty {}: {error}", files.display()))?;
+    space(&root)?;
     let rules = match (&setup.sandbox, program.hold) {
         (_, Hold::Unconfined) => None,
         (Sandbox::Missing { why, mend, .. }, Hold::Confined) => {
@@ -273,8 +280,48 @@ fn prepare(setup: &Setup, program: &Program) -> Result<Launch, String> {
 fn empty(files: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(files)? {
         let entry = entry?;
-        if !entry.file_type()?.is_dir() {
+        if entry.file_type()?.is_dir() {
+            std::fs::remove_dir_all(entry.path())?;
+        } else {
             std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Looks at the space that the files of a bridge take. Blocks.
+///
+/// # Errors
+/// Why it is too much, for people.
+pub fn space(directory: &Path) -> Result<(), String> {
+    bounded(&["state", "files"].map(|name| directory.join(name)), SPACE_BYTES, ENTRIES_MAX)
+}
+
+fn bounded(directories: &[PathBuf], bytes_max: u64, entries_max: usize) -> Result<(), String> {
+    let shown = directories.first().map(|directory| directory.display().to_string()).unwrap_or_default();
+    let too_much = |what: &str| Err(format!("its files in {shown} are more than {what}; remove some of them"));
+    let (mut bytes, mut entries, mut open) = (0_u64, 0, directories.to_vec());
+    while let Some(directory) = open.pop() {
+        let listed = match std::fs::read_dir(&directory) {
+            Ok(listed) => listed,
+            // It may remove what it has made.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(format!("cannot look at its files in {shown}: {error}")),
+        };
+        for entry in listed.flatten() {
+            // Links are not followed.
+            let Ok(about) = entry.metadata() else { continue };
+            entries += 1;
+            bytes = bytes.saturating_add(about.blocks().saturating_mul(BLOCK_BYTES));
+            if entries > entries_max {
+                return too_much(&format!("{entries_max} files"));
+            }
+            if bytes > bytes_max {
+                return too_much(&format!("{} MiB", bytes_max >> 20));
+            }
+            if about.is_dir() {
+                open.push(entry.path());
+            }
         }
     }
     Ok(())
@@ -322,4 +369,30 @@ fn jailed(jail: &Jail, visible: &Visible, rules: &Rules, launch: &Launch) -> Jai
     let own = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let (passwd, group) = accounts(jail.user.map_or(own, |user| (user, user)), &launch.directory);
     Jailed { program: jail.program.clone(), options: options(&view), passwd, group, user: jail.user }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_space_of_a_bridge_is_bounded_and_no_link_leads_out() {
+        let root = tempfile::tempdir().unwrap();
+        let (state, files) = (root.path().join("state"), root.path().join("files"));
+        std::fs::create_dir_all(state.join("deep/er")).unwrap();
+        std::fs::write(root.path().join("other"), vec![7; 4 << 20]).unwrap();
+        std::os::unix::fs::symlink(root.path(), state.join("out")).unwrap();
+        let look = |bytes, entries| bounded(&[state.clone(), files.clone()], bytes, entries);
+        assert_eq!(look(1 << 20, 3), Ok(()), "`files` may be missing, and links count as links");
+        assert!(look(1 << 20, 2).unwrap_err().contains("more than 2 files"));
+        std::fs::write(state.join("deep/er/large"), vec![7; 2 << 20]).unwrap();
+        assert!(look(1 << 20, 9).unwrap_err().contains("more than 1 MiB; remove"));
+        assert_eq!(look(3 << 20, 9), Ok(()));
+        std::fs::create_dir_all(files.join("deep")).unwrap();
+        std::fs::write(files.join("deep/large"), vec![7; 2 << 20]).unwrap();
+        assert!(look(3 << 20, 9).is_err());
+        empty(&files).unwrap();
+        assert_eq!(look(3 << 20, 9), Ok(()));
+        assert!(space(root.path()).is_ok());
+    }
 }
