@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 
 use super::bridges::Bridges;
-use super::engine_thread::Inbox;
 use super::files::BlobGuard;
 use super::metrics::Metrics;
+use super::reports::DeliveryReports;
 use super::typing::Typing;
 use crate::engine::commit::Engine;
 use crate::gateway::opened::KnownSecrets;
@@ -16,10 +16,10 @@ use crate::gateway::opened::KnownSecrets;
 pub(super) struct ChannelContext {
     /// Runtime for the tasks.
     pub(super) tokio: Handle,
-    /// Queue for what happens on the channels.
-    pub(super) inbox: Arc<Inbox>,
     /// The store with the channels' settings.
     pub(super) engine: Arc<Engine>,
+    /// The way of what happens on the channels to the engine.
+    pub(super) reports: Arc<DeliveryReports>,
     /// Starts bridges, and knows the paths.
     pub(super) bridges: Arc<Bridges>,
     /// Typing indicators, which are told the results of deliveries.

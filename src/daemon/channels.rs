@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::channel_context::ChannelContext;
 use super::pairing::Pairings;
+use super::reports::DeliveryReports;
 use super::typing::Indicator;
 use crate::channel::Channel;
 use crate::channel::health::{Health, LineState};
@@ -108,6 +109,11 @@ impl Channels {
         let line = |channel| Connection::new(ConnectionState::Fixed(channel), mpsc::unbounded_channel().0);
         let lines = fixed.into_iter().map(|(name, channel)| (name, line(channel))).collect();
         Arc::new(Self { context, pairings: Arc::default(), lines: Mutex::new(lines) })
+    }
+
+    /// The way of outcomes and announcements to the engine.
+    pub(super) const fn reports(&self) -> &Arc<DeliveryReports> {
+        &self.context.reports
     }
 
     /// Open pairings.

@@ -6,6 +6,7 @@ use super::channels::Channels;
 use super::engine_thread::{Inbox, Item};
 use super::files::BlobGc;
 use super::mailbox_workers::{Job, MailboxWorkers};
+use super::reports::DeliveryReports;
 use super::skips::Skips;
 use super::state_file_sync::Groups;
 use super::stop::Stop;
@@ -37,7 +38,9 @@ pub(super) struct Executor {
     pub(super) engine: Arc<Engine>,
     /// Session state of agent groups.
     pub(super) groups: Groups,
-    /// Queue for outcomes.
+    /// The way of outcomes of deliveries to the engine.
+    pub(super) reports: Arc<DeliveryReports>,
+    /// Queue for the outcomes of everything else.
     pub(super) inbox: Arc<Inbox>,
 }
 
@@ -113,8 +116,8 @@ impl Executor {
                 channel.deliver(delivery);
             }
             None => {
-                let missing = Input::Delivered(delivery.id, delivery.attempt, DeliveryResult::NoAdapter);
-                self.inbox.push(Item::of(missing));
+                let Delivery { id, attempt, to, .. } = delivery;
+                self.reports.outcome(&to.channel, id, attempt, DeliveryResult::NoAdapter);
             }
         }
     }

@@ -10,6 +10,7 @@ use super::engine_thread::{Inbox, Item};
 use super::files::{self, BlobGuard};
 use super::metrics::Metrics;
 use super::pairing::Pairings;
+use super::reports::DeliveryReports;
 use super::typing::Typing;
 use crate::channel::intake::{Ingress, NotTaken, Pending, Pressed};
 use crate::clock;
@@ -29,6 +30,7 @@ use crate::state::ForeignKey;
 pub(super) struct ChannelIngress {
     channel: ChannelName,
     inbox: Arc<Inbox>,
+    reports: Arc<DeliveryReports>,
     engine: Arc<Engine>,
     typing: Arc<Typing>,
     fates: BlobGuard,
@@ -41,7 +43,8 @@ impl ChannelIngress {
     pub(super) fn new(channel: &ChannelName, context: &ChannelContext, pairings: &Arc<Pairings>) -> Self {
         Self {
             channel: channel.clone(),
-            inbox: Arc::clone(&context.inbox),
+            inbox: Arc::clone(context.reports.inbox()),
+            reports: Arc::clone(&context.reports),
             engine: Arc::clone(&context.engine),
             typing: Arc::clone(&context.typing),
             fates: context.fates.clone(),
@@ -179,7 +182,7 @@ impl Ingress for ChannelIngress {
         crash::point("delivered");
         self.typing.sent(delivery, &result);
         self.metrics.delivered(&self.channel, &result);
-        self.inbox.push(Item::of(Input::Delivered(delivery, attempt, result)));
+        self.reports.outcome(&self.channel, delivery, attempt, result);
     }
 
     fn direct_opened(&self, user: UserId, chat: Result<ForeignId, String>) {
@@ -187,6 +190,6 @@ impl Ingress for ChannelIngress {
     }
 
     fn reachable(&self) {
-        self.inbox.push(Item::of(Input::Reachable(self.channel.clone(), None)));
+        self.reports.reachable(&self.channel, None);
     }
 }

@@ -60,6 +60,7 @@ pub mod proof;
 mod reconcile;
 mod reconnect;
 pub mod references;
+mod reports;
 mod runtime;
 mod sd_notify;
 pub mod selftest;
@@ -83,6 +84,7 @@ use files::{BlobGc, BlobGuard, Files, Remover};
 use mailbox_workers::{MailboxWorkers, WorkerContext};
 use metrics::{Doorway, Metrics};
 use opening::{Opening, open_store};
+use reports::DeliveryReports;
 use runtime::{Chosen, RuntimeChoice};
 use sd_notify::Announcer;
 pub use sd_notify::State;
@@ -175,11 +177,11 @@ impl Daemon {
         };
         let workers = MailboxWorkers::open(paths, &files, &install, context)?;
         hearer.hide_with(&workers);
-        let (terminals, fixed) = built_in(&inbox, &metrics)?;
+        let (reports, terminals, fixed) = built_in(DeliveryReports::new(&inbox, &clock), &metrics)?;
         let removals = Remover::new(&files, &engine, &workers, &stop).start()?;
         let context = channel_context::ChannelContext {
             tokio: tokio.clone(),
-            inbox: Arc::clone(&inbox),
+            reports,
             engine: Arc::clone(&engine),
             bridges: bridges::Bridges::new(paths, tokio),
             typing: Arc::clone(&typing),
@@ -241,6 +243,7 @@ impl Daemon {
             groups: self.start_groups(skips)?,
             stop: Arc::clone(&self.stop),
             engine: Arc::clone(&self.engine),
+            reports: Arc::clone(self.channels.reports()),
             inbox: Arc::clone(&self.inbox),
         };
         reconcile::start(&self.workers, &self.stop)?;
@@ -359,7 +362,7 @@ impl Daemon {
 
     /// Tells the engine that an address is reachable, so that messages waiting for it can be delivered.
     pub fn reachable(&self, address: Address) {
-        self.inbox.push(Item::of(Input::Reachable(address.channel.clone(), Some(address))));
+        self.channels.reports().reachable(&address.channel.clone(), Some(address));
     }
 
     /// Waits until a stop is requested or the daemon fails.
@@ -400,22 +403,26 @@ impl Daemon {
     }
 }
 
+/// Channels that always exist, with what they report through.
+type BuiltIn = (Arc<DeliveryReports>, Arc<Terminals>, FixedChannels);
+
 /// The terminals, and the channels that always exist.
-fn built_in(inbox: &Arc<Inbox>, metrics: &Arc<Metrics>) -> Result<(Arc<Terminals>, FixedChannels), Error> {
+fn built_in(reports: DeliveryReports, metrics: &Arc<Metrics>) -> Result<BuiltIn, Error> {
+    let reports = Arc::new(reports);
     let (terminal, chats) = (ChannelName::new(terminal::NAME)?, console::channel()?);
-    let terminals = Arc::new(Terminals::new(outcomes(inbox, metrics, &terminal)));
-    let console = console::as_channel(crate::console::chat::Chats::new(outcomes(inbox, metrics, &chats)));
+    let terminals = Arc::new(Terminals::new(outcomes(&reports, metrics, &terminal)));
+    let console = console::as_channel(crate::console::chat::Chats::new(outcomes(&reports, metrics, &chats)));
     let fixed = [(terminal, terminal::as_channel(&terminals)), (chats, console)];
-    Ok((terminals, fixed.into()))
+    Ok((reports, terminals, fixed.into()))
 }
 
 /// Reports delivery results of a channel to the engine and the metrics.
-fn outcomes(inbox: &Arc<Inbox>, metrics: &Arc<Metrics>, name: &ChannelName) -> Outcomes {
-    let (inbox, metrics, name) = (Arc::clone(inbox), Arc::clone(metrics), name.clone());
+fn outcomes(reports: &Arc<DeliveryReports>, metrics: &Arc<Metrics>, name: &ChannelName) -> Outcomes {
+    let (reports, metrics, name) = (Arc::clone(reports), Arc::clone(metrics), name.clone());
     Arc::new(move |id, attempt, result| {
         crash::point("delivered");
         metrics.delivered(&name, &result);
-        inbox.push(Item::of(Input::Delivered(id, attempt, result)));
+        reports.outcome(&name, id, attempt, result);
     })
 }
 

@@ -136,10 +136,7 @@ pub fn apply(tx: &mut Tx<'_, '_>, input: &Input) -> Result<Reply> {
         Input::Built(agent, packages, built) => requests::built::built(tx, *agent, packages, built),
         Input::Delivered(id, attempt, result) => delivery::result::delivered(tx, *id, *attempt, result.clone()),
         Input::Fetched(body, files) => lifecycle::fetch::fetched(tx, *body, files),
-        Input::Reachable(channel, address) => {
-            lifecycle::fetch::of_channel(tx, channel)?;
-            delivery::result::reachable(tx, channel, address.as_ref())
-        }
+        Input::Reachable(channel, address) => housekeeping::reachable::reachable(tx, channel, address.as_ref()),
         Input::Pressed(press) => decisions::press::pressed(tx, press),
         Input::Decide(matter, value) => decisions::decide::decide(tx, *matter, value),
         Input::DecideAs(person, matter, value) => decisions::decide::decide_as(tx, person, *matter, value),

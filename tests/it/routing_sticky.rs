@@ -6,7 +6,7 @@ use hearth::model::entity::Folder;
 use hearth::model::message::{MessageState, Reason};
 use hearth::model::policy::Policy;
 use hearth::model::report::{Action, Decision, Outcome, RouteReport};
-use hearth::model::{Address, Effect, Millis};
+use hearth::model::{Address, Effect, Input, Millis};
 
 use crate::world::routing::with_threads;
 use crate::world::routing::{ALWAYS, KEEP, MENTION, MENTIONED, chat, decisions, drops, launches};
@@ -78,24 +78,34 @@ fn subscriptions() {
     }
 }
 
-/// An effect is a hint: requests that an earlier run could not make are repeated at the start, where the channel has
-/// threads.
+/// A new connection of a channel was not told anything yet, and at the start of the daemon no channel is connected: the
+/// requests are made when a channel with threads is reachable.
 #[test]
-fn a_start_subscribes_again() {
+fn followed_threads_are_requested_from_every_new_connection() {
     let mut world = of(STICKY);
     say(&mut world, Some("t"), MENTIONED);
     say(&mut world, None, MENTIONED);
-    world.restart();
-    assert_eq!(subscribed(&world), Vec::<String>::new(), "nobody knows whether the channel has threads");
-    let name = ChannelName::new("net").unwrap();
+    let connect = |world: &mut World, channel: &str| {
+        world.effects.clear();
+        world.put(Input::Reachable(ChannelName::new(channel).unwrap(), None));
+        subscribed(world)
+    };
+    assert_eq!(connect(&mut world, "net"), Vec::<String>::new(), "nobody knows whether the channel has threads");
     let kind = hearth::model::channel::ChannelKind::Webhook;
-    let spec = hearth::model::configure::ChannelSpec::named(name, kind);
-    world.configure(vec![Change::PutChannel(spec)]).unwrap();
+    let channels = ["net", "other"].map(|name| {
+        let name = ChannelName::new(name).unwrap();
+        Change::PutChannel(hearth::model::configure::ChannelSpec::named(name, kind))
+    });
+    world.configure(channels.to_vec()).unwrap();
     world.restart();
-    assert_eq!(subscribed(&world), ["t"]);
+    assert_eq!(subscribed(&world), Vec::<String>::new(), "nothing is connected");
+    for (channel, expected) in [("net", &["t"][..]), ("other", &[]), ("net", &["t"])] {
+        assert_eq!(connect(&mut world, channel), expected, "{channel}");
+    }
     world.step_clock(25 * 60 * 60 * 1_000);
+    assert_eq!(connect(&mut world, "net"), Vec::<String>::new());
     world.restart();
-    assert_eq!((subscribed(&world), sticky_rows(&world)), (vec![], 0));
+    assert_eq!(sticky_rows(&world), 0);
 }
 
 /// The existence of a session is no engagement, and an engagement expires.

@@ -3,13 +3,13 @@
 use crate::Result;
 use crate::approvals::send;
 use crate::model::Turn;
-use crate::model::address::{Address, ForeignId, UserId};
-use crate::model::approval::ApprovalState;
+use crate::model::address::{Address, ChannelName, ForeignId, UserId};
+use crate::model::approval::{Approval, ApprovalState};
 use crate::model::entity::DirectMessage;
 use crate::model::id::ApprovalId;
 use crate::model::report::Reply;
-use crate::rows::{approvals, direct};
-use crate::state::{ApproverKey, PersonKey};
+use crate::rows::{approvals, channels, direct};
+use crate::state::{ApproverKey, PersonKey, Timed};
 use crate::tx::Tx;
 
 /// Records that a channel opened a direct message, or could not. Cards that wait for it are shown there, or retried
@@ -38,17 +38,32 @@ pub(crate) fn opened(
     Ok(Reply::Done)
 }
 
+/// Shows the cards that could not be shown because a direct message could not be opened on this channel: it is
+/// connected now.
+pub(crate) fn open_again(tx: &mut Tx<'_, '_>, channel: &ChannelName) -> Result<()> {
+    if !channels::capabilities(tx, channel)?.is_some_and(|can| can.opens_direct) {
+        return Ok(());
+    }
+    let due = tx.db.approvals_due.collect_range(tx, .., tx.policy.rows_per_input / 4)?;
+    for (Timed { id, .. }, ()) in due {
+        let Some(approval) = approvals::open(tx, id)?.filter(is_unsent) else { continue };
+        let Some(user) = approval.approver.filter(|user| user.channel() == channel) else { continue };
+        tx.isolated(|tx| send::take_turn(tx, id, &user))?;
+    }
+    Ok(())
+}
+
+/// Whether no card was sent.
+fn is_unsent(approval: &Approval) -> bool {
+    matches!(approval.state, ApprovalState::Unsent { .. }) && approval.card.is_none()
+}
+
 /// Approvals whose card waits for a direct message with this person.
 fn waiting(tx: &Tx<'_, '_>, user: &UserId) -> Result<Vec<ApprovalId>> {
     let mut found = Vec::new();
     let asked = (PersonKey::of(user), Turn::Now);
     for (ApproverKey { approval: id, .. }, ()) in tx.db.approvals_by_decider.collect_prefix(tx, &asked, usize::MAX)? {
-        let approval = approvals::open(tx, id)?;
-        let waits = approval.is_some_and(|approval| {
-            let unsent = matches!(approval.state, ApprovalState::Unsent { .. });
-            unsent && approval.card.is_none()
-        });
-        if waits {
+        if approvals::open(tx, id)?.as_ref().is_some_and(is_unsent) {
             found.push(id);
         }
     }

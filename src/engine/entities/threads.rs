@@ -129,21 +129,22 @@ pub(crate) fn expire(tx: &mut Tx<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// Requests the messages of followed threads again: an earlier run may have ended before it did.
-pub(crate) fn subscribe_again(tx: &mut Tx<'_, '_>) -> Result<()> {
+/// Requests the messages of a channel's followed threads: its new connection does not know what an earlier one was told.
+pub(crate) fn subscribe_again(tx: &mut Tx<'_, '_>, channel: &ChannelName) -> Result<()> {
+    if !channels::capabilities(tx, channel)?.is_some_and(|can| can.threads) {
+        return Ok(());
+    }
     let mut wanted: Vec<Address> = Vec::new();
     for row in tx.db.thread_follows_by_expiry.iter(tx)?.take(tx.policy.rows_per_input) {
         let (Timed { at, id }, ()) = row?;
         let Some(sticky) = readable(tx.db.thread_follows.get(tx, &id))? else { continue };
-        if tx.now.wall < at && sticky.address.thread.is_some() && !wanted.contains(&sticky.address) {
+        let address = &sticky.address;
+        let is_here = address.channel == *channel && address.thread.is_some();
+        if tx.now.wall < at && is_here && !wanted.contains(address) {
             wanted.push(sticky.address);
         }
     }
-    for address in wanted {
-        if readable(channels::capabilities(tx, &address.channel))?.is_some_and(|can| can.threads) {
-            tx.effects.push(Effect::Subscribe(address));
-        }
-    }
+    tx.effects.extend(wanted.into_iter().map(Effect::Subscribe));
     Ok(())
 }
 

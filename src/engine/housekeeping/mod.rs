@@ -3,6 +3,7 @@
 pub(crate) mod clock;
 pub(crate) mod deadline;
 pub(crate) mod group_files;
+pub(crate) mod reachable;
 pub(crate) mod removal;
 pub mod retention;
 pub(crate) mod start;

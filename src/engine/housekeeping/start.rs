@@ -1,6 +1,5 @@
 //! The start of the daemon: asks for the state of what an earlier run left, then sweeps.
 
-use crate::entities::threads;
 use crate::housekeeping::sweep;
 use crate::lifecycle::{caps, rollout};
 use crate::model::effect::Effect;
@@ -31,7 +30,6 @@ pub(crate) fn start(tx: &mut Tx<'_, '_>) -> Result<Reply> {
             if lives { caps::turn_goes_on(tx, id) } else { Ok(()) }
         })?;
     }
-    tx.isolated(threads::subscribe_again)?;
     tx.isolated(skips::look_everywhere)?;
     // While the daemon was down, the clock may have been set back or the time zone changed.
     tx.isolated(recompute::renew_all)?;

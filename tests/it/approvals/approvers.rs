@@ -214,6 +214,25 @@ fn a_direct_message_that_is_opened_twice_shows_the_card_once() {
     }
 }
 
+/// While a channel is away no direct message can be opened. The card does not wait for its next try, which may be an
+/// hour away.
+#[test]
+fn a_card_is_shown_once_the_channel_on_which_it_could_not_be_is_connected() {
+    let mut ground = Ground::of(&people(&[("discord:user-1", OWNER)]));
+    ground.world.outside.direct = Box::new(|_| Some(Err("the bridge does not run".to_owned())));
+    ground.says_in(("telegram", "c1", None), ("stranger", "hi"), "");
+    assert_eq!((ground.states(), ground.card_places().len()), (vec!["unsent"], 0));
+    ground.world.outside.direct = Box::new(|user| Some(Ok(user.handle().clone())));
+    for (channel, shown) in [("telegram", 0), ("discord", 1), ("discord", 1)] {
+        let name = hearth::model::ChannelName::new(channel).unwrap();
+        ground.world.put(Input::Reachable(name, None));
+        ground.world.settle();
+        ground.world.assert_sound();
+        assert_eq!(ground.card_places().len(), shown, "{channel}");
+    }
+    assert_eq!(ground.states(), ["pending"]);
+}
+
 #[test]
 fn a_card_nobody_takes_goes_to_the_next_one() {
     let mut ground = Ground::of(&people(&[("telegram:111", OWNER), ("discord:222", OWNER)]));
