@@ -55,6 +55,7 @@ mod mailbox_workers;
 mod metrics;
 mod noted;
 pub mod opening;
+mod outages;
 mod pairing;
 pub mod proof;
 mod reconcile;

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::engine_thread::Item;
+use super::outages::Outages;
 use super::worker;
 use super::{Daemon, Error};
 use crate::clock::{self, Between, Step, Watch};
@@ -21,7 +22,7 @@ const BACK_MIN: Millis = Millis::minutes(1);
 pub(super) fn start(daemon: &Arc<Daemon>) -> Result<(), Error> {
     let daemon = Arc::clone(daemon);
     let run = move || {
-        let mut watch = Watch::start();
+        let (mut watch, mut outages) = (Watch::start(), Outages::default());
         let mut housekeeping = daemon.clock.now().awake;
         loop {
             daemon.alarm.wait(clock::TICK);
@@ -35,6 +36,7 @@ pub(super) fn start(daemon: &Arc<Daemon>) -> Result<(), Error> {
             if now.since(housekeeping) >= HOUSEKEEPING {
                 housekeeping = now;
                 daemon.keep_house();
+                daemon.look_at_channels(&mut outages);
             }
         }
     };

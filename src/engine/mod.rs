@@ -124,6 +124,9 @@ pub fn apply(tx: &mut Tx<'_, '_>, input: &Input) -> Result<Reply> {
                 refused => Ok(refused),
             }
         }
+        Input::ChannelState(channel, down) => {
+            delivery::notice::channel_state(tx, channel, down.as_deref()).map(|()| Reply::Done)
+        }
         Input::BridgeReady(channel, program, capabilities) => {
             rows::channels::bridge_ready(tx, channel, program, *capabilities)
         }

@@ -48,6 +48,8 @@ pub enum Input {
     Fetched(BodyId, Vec<Attachment>),
     /// The recipient at an address is reachable now; without an address, the whole channel is.
     Reachable(ChannelName, Option<Address>),
+    /// A channel has not been connected for a while, and why; none if it is connected again.
+    ChannelState(ChannelName, Option<String>),
     /// What the bridge of a channel is and can do.
     BridgeReady(ChannelName, String, Capabilities),
     /// How far the bridge of a channel has read, without a message.

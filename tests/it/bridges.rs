@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use serde_json::Value;
 
 use crate::host::documents::generated;
-use crate::host::{Host, skipped, wait_for};
+use crate::host::{Host, skipped, wait_for, wait_for_or};
 
 const BRIDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chat_bridge.py");
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chat_server.py");
@@ -128,11 +128,100 @@ impl Broker {
     }
 }
 
+/// Starts a daemon with the channel `home`, an agent that cannot be started in the chat `123`, and a decision that
+/// waits.
+fn noticing(host: &mut Host, channel: &str) {
+    host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "100".to_owned()));
+    let chat = |id: &str, more: &str, agent: &str| {
+        format!(
+            "[[chats]]\nchannel = \"telegram\"\nplatform_id = \"{id}\"\n{more}\n[[chats.wirings]]\nagent = \"{agent}\"\n\
+             engage = \"pattern\"\npattern = \".\"\n"
+        )
+    };
+    host.apply(&format!(
+        "schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\n[[agents]]\nfolder = \"broken\"\nprovider = \
+         \"command\"\ncommand = [\"/no/such/program\"]\n[[users]]\nid = \"terminal:1\"\nroles = [\"owner\"]\n\
+         [channels.home]\ntype = \"bridge\"\n{channel}{}{}",
+        chat("room", "group = true\nunknown_senders = \"request_approval\"", "main"),
+        chat("123", "unknown_senders = \"public\"", "broken"),
+    ));
+    assert!(host.done(&["export"], b"").contains("notices = \""));
+    host.start();
+    wait_for("the bridge", || (listed(host)["state"] == "up").then_some(()));
+    let mut stranger = crate::host::event("1", "may I?");
+    stranger["platformId"] = "room".into();
+    host.done(&["inject", "--json"], stranger.to_string().as_bytes());
+}
+
+impl Broker {
+    /// What people were sent.
+    fn heard(&self) -> String {
+        let done = self.host.bare("python3").arg(PEOPLE).arg("heard").output().unwrap();
+        String::from_utf8(done.stdout).unwrap()
+    }
+}
+
+/// An agent that cannot be started, a decision that waits, and nothing that can be decided there.
+#[test]
+fn what_the_owner_has_to_know_goes_to_the_chat_that_is_configured_for_it() {
+    let Some(mut broker) = Broker::start() else {
+        return skipped("there is no mosquitto, so notices by `hearth-mqtt` are not tested");
+    };
+    let port = std::fs::read_to_string(broker.directory.path().join("port")).unwrap();
+    let channel = format!(
+        "command = [\"{}\"]\nsettings = {{ server = \"127.0.0.1:{port}\", people = \"topics\" }}\nnotices = \"ann\"\n",
+        env!("CARGO_BIN_EXE_hearth-mqtt")
+    );
+    noticing(&mut broker.host, &channel);
+    wait_for("the notice of a decision", || broker.heard().contains("A decision waits (ap1): ").then_some(()));
+    broker.host.inject("2", "hello");
+    wait_for("the notice of an agent", || broker.heard().contains("/no/such/program").then_some(()));
+    // Who can write to the topic is nobody to Hearth.
+    broker.host.bare("python3").arg(PEOPLE).args(["say", "ap1 1"]).status().unwrap();
+    let open = broker.host.done(&["approvals", "list", "--json"], b"");
+    assert!(open.contains("\"ap1\""), "{open}");
+    broker.host.check();
+}
+
 impl Drop for Broker {
     fn drop(&mut self) {
         drop(self.people.stdin.take());
         self.people.wait().unwrap();
     }
+}
+
+const NTFY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ntfy_bridge.py");
+const NTFY_SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ntfy_server.py");
+
+/// The bridge of the page, in the kit and as a channel, with a stand-in for the server of ntfy.
+#[test]
+fn notices_go_to_ntfy_by_the_bridge_of_the_documentation() {
+    let page = include_str!("../../docs/bridges.md");
+    assert!(
+        page.contains(include_str!("../ntfy_bridge.py")),
+        "docs/bridges.md has another one than tests/ntfy_bridge.py"
+    );
+    let mut host = Host::new();
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = host.bare("python3").arg(NTFY_SERVER).arg(directory.path()).stdin(Stdio::null()).spawn().unwrap();
+    wait_for("the server", || directory.path().join("port").exists().then_some(()));
+    let address = format!("http://127.0.0.1:{}", std::fs::read_to_string(directory.path().join("port")).unwrap());
+    host.env.push(("NTFY_TOKEN".to_owned(), "tk_secret".to_owned()));
+    let settings = format!("{{\"server\": \"{address}\"}}");
+    let test =
+        ["bridge", "test", "--json", "--token", "env:NTFY_TOKEN", "--settings", &settings, "--chat", "alerts", "--"];
+    let ended = host.run(&[&test[..], &["python3", NTFY]].concat(), b"");
+    let found: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"));
+    assert_eq!(found["failed"], 0, "{found:#}");
+    let channel = format!(
+        "command = [\"python3\", \"{NTFY}\"]\ntoken = \"env:NTFY_TOKEN\"\nsettings = {{ server = \"{address}\" }}\nnotices = \"alerts\"\n"
+    );
+    noticing(&mut host, &channel);
+    let heard = || std::fs::read_to_string(directory.path().join("heard")).unwrap_or_default();
+    wait_for("the notice of a decision", || heard().contains("A decision waits (ap1): ").then_some(()));
+    assert!(!heard().contains("tk_secret"));
+    server.kill().unwrap();
+    server.wait().unwrap();
 }
 
 #[test]
@@ -227,9 +316,19 @@ impl Net {
         String::from_utf8(done.stdout).unwrap()
     }
 
-    /// How often people heard the answer to a text.
+    /// What is in the store of messages and answers that did not end, for a failure.
+    fn state(&self) -> String {
+        let open = |table: &str| -> Vec<String> {
+            let rows = self.host.rows(table).into_iter().map(|row| row.to_string());
+            rows.filter(|row| !row.contains("Delivered") && !row.contains("Completed")).collect()
+        };
+        format!("{:#?}", ["messages", "outbound", "live_incarnations", "bridges"].map(open))
+    }
+
+    /// How often people heard the answer to a text. Messages that waited together are one turn, whose answer has a line
+    /// for each.
     fn answers(&self, text: &str) -> usize {
-        self.people(&["heard"]).lines().filter(|line| *line == format!("echo: {text}")).count()
+        self.people(&["heard"]).lines().filter(|line| line.strip_prefix("echo: ").unwrap_or(line) == text).count()
     }
 }
 
@@ -293,7 +392,7 @@ fn nothing_is_lost_or_doubled_when_bridge_and_daemon_are_killed() {
         }
     }
     for text in &texts {
-        wait_for(&format!("the answer to {text}"), || (net.answers(text) > 0).then_some(()));
+        wait_for_or(&format!("the answer to {text}"), &mut || (net.answers(text) > 0).then_some(()), || net.state());
     }
     for text in &texts {
         assert_eq!(net.answers(text), 1, "{text}");

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::section::{Keys, Problems, Section, excerpt, with_article};
-use crate::model::address::ChannelName;
+use crate::model::address::{ChannelName, ForeignId};
 use crate::model::channel::{BridgeProgram, BridgeSetting, ChannelKind, UnknownChats};
 use crate::model::configure::{Change, ChannelSpec};
 use crate::model::console;
@@ -19,6 +19,7 @@ const CHANNELS: Keys = Keys {
         "listen",
         "command",
         "settings",
+        "notices",
         "unconfined",
         "link_previews",
         "unknown_chats",
@@ -104,8 +105,8 @@ fn kind(problems: &mut Problems<'_>, section: &Section<'_>, name: &str) -> Optio
 /// Checks a kind's required keys, and keys that do not apply to it.
 fn check_kind(problems: &mut Problems<'_>, section: &Section<'_>, spec: &ChannelSpec) {
     let (needed, unused): (&[&str], &[&str]) = match spec.kind {
-        ChannelKind::Telegram => (&["token"], &["secret", "listen", "command", "settings", "unconfined"]),
-        ChannelKind::Webhook => (&["secret"], &["token", "command", "settings", "unconfined"]),
+        ChannelKind::Telegram => (&["token"], &["secret", "listen", "command", "settings", "notices", "unconfined"]),
+        ChannelKind::Webhook => (&["secret"], &["token", "command", "settings", "notices", "unconfined"]),
         ChannelKind::Bridge => (&[], &["base_url", "listen"]),
         ChannelKind::Terminal => (&[], &[]),
     };
@@ -137,10 +138,24 @@ fn program(problems: &mut Problems<'_>, section: &Section<'_>) -> BridgeProgram 
             format!("`command` begins with `{}`; write an absolute path, or a name without `/`", excerpt(word)),
         );
     }
+    let mut settings = settings(problems, section);
+    settings.extend(notices(problems, section));
     BridgeProgram {
         command: command.into_iter().map(|(_, word)| word.to_owned()).collect(),
-        settings: settings(problems, section),
+        settings,
         unconfined: section.flag(problems, "unconfined").unwrap_or(false),
+    }
+}
+
+/// The chat that is told what the owner has to know.
+fn notices(problems: &mut Problems<'_>, section: &Section<'_>) -> Option<BridgeSetting> {
+    let (at, chat) = section.text(problems, "notices")?;
+    match ForeignId::new("`notices`", chat) {
+        Ok(_) => Some(BridgeProgram::with_notices(chat)),
+        Err(error) => {
+            problems.add(at, format!("{error}; write the id of a chat of this channel"));
+            None
+        }
     }
 }
 
@@ -156,6 +171,9 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<BridgeSet
         let at = value.span().start;
         let shown = excerpt(name.get_ref());
         match value.get_ref().as_str() {
+            _ if name.get_ref().starts_with(BridgeProgram::OWN) => {
+                problems.add(at, format!("`settings.{shown}` is a name of Hearth's own; choose another"));
+            }
             Some(text) if text.len() <= SETTING_BYTES_MAX => {
                 settings.push(BridgeSetting { name: name.get_ref().to_string(), value: text.to_owned() });
             }

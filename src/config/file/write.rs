@@ -217,7 +217,8 @@ impl Fields {
         if let Some(program) = &channel.program {
             let text = |one: &BridgeSetting| (one.name.clone(), Value::Text(one.value.clone()));
             fields.texts("command", &program.command);
-            fields.table("settings", program.settings.iter().map(text).collect());
+            fields.table("settings", program.told().map(text).collect());
+            fields.line("notices", program.notices());
             fields.plain("unconfined", program.unconfined);
         }
         fields.plain("link_previews", channel.link_previews);

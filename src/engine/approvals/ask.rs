@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::approvals::{send, texts};
+use crate::delivery::notice;
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject};
 use crate::model::id::{ApprovalId, SessionId};
 use crate::model::message::Reason;
@@ -52,7 +53,8 @@ pub(crate) fn create(
     if send::reachable(tx, &about)?.is_empty() {
         return Ok(Err(decide_unavailable(&about)));
     }
-    let options = texts::card(tx, &about)?.options;
+    let card = texts::card(tx, &about)?;
+    let options = card.options;
     let lifetime = tx.now.wall.plus(tx.policy.approval_lifetime);
     let expires = match &about {
         ApprovalSubject::Budget(request) => lifetime.min(request.until),
@@ -80,7 +82,9 @@ pub(crate) fn create(
         expires,
         created: tx.now.wall,
     };
-    approvals::insert(tx, &approval).map(Ok)
+    let id = approvals::insert(tx, &approval)?;
+    notice::decision_waits(tx, id, &card.title)?;
+    Ok(Ok(id))
 }
 
 /// How long a tool call of a session waits for a person.

@@ -5,12 +5,12 @@ use crate::delivery::queue;
 use crate::model::address::{Address, ChannelName};
 use crate::model::delivery::{Act, Author, OutState, Outbound};
 use crate::model::entity::Role;
-use crate::model::id::{MessageId, OutboundId, SessionId, TaskId};
+use crate::model::id::{ApprovalId, MessageId, OutboundId, SessionId, TaskId};
 use crate::model::mailbox::{Hidden, HiddenFile};
 use crate::model::task::Task;
 use crate::model::time::Millis;
 use crate::rows::direct::Direct;
-use crate::rows::{agents, chats, direct, notes, people, sessions};
+use crate::rows::{agents, channels, chats, direct, notes, people, sessions};
 use crate::state::ForeignKey;
 use crate::tx::Tx;
 
@@ -25,6 +25,9 @@ const SHOWN_MAX: usize = 500;
 
 /// Outgoing messages that are searched for an earlier notice to the owner.
 const BACK_MAX: u64 = 200;
+
+/// Open decisions of which the chats for notices are told.
+const DECISIONS_MAX: usize = 20;
 
 /// How long an earlier notice to the owner suppresses the next one about the same.
 const TOLD_AGAIN: Millis = Millis::minutes(60);
@@ -114,8 +117,8 @@ pub(crate) fn secrets_hidden(tx: &mut Tx<'_, '_>, session: SessionId, hidden: &H
     tell_owner(tx, &text).map(drop)
 }
 
-/// Sends a message to the owner: to the terminal, and to the first owner with a direct chat on another channel. Returns
-/// whether there was an address.
+/// Sends a message to the owner: to the terminal, to the first owner with a direct chat on another channel, and to the
+/// chats that are configured for notices. Returns whether there was an address.
 pub(crate) fn tell_owner(tx: &mut Tx<'_, '_>, text: &str) -> Result<bool> {
     let all = owners(tx)?;
     for to in &all {
@@ -150,12 +153,49 @@ fn was_told(tx: &Tx<'_, '_>, to: &Address, what: &str) -> Result<bool> {
     Ok(false)
 }
 
-/// Where the owner is told of failures: the terminal, if it was ever used, and the direct chat of the first owner who
-/// has one on another channel.
+/// Where the owner is told of failures: the terminal, if it was ever used, the direct chat of the first owner who has
+/// one on another channel, and the chats that are configured for notices.
 fn owners(tx: &Tx<'_, '_>) -> Result<Vec<Address>> {
     let mut found: Vec<Address> = owner(tx)?.into_iter().collect();
     found.extend(direct_chats(tx)?.into_iter().next());
+    for chat in channels::notice_chats(tx)? {
+        if !found.contains(&chat) {
+            found.push(chat);
+        }
+    }
     Ok(found)
+}
+
+/// Tells the chats that are configured for notices that a decision waits. Whoever decides gets a card elsewhere: these
+/// chats can decide nothing. Of many open decisions, the last ones are not told.
+pub(crate) fn decision_waits(tx: &mut Tx<'_, '_>, id: ApprovalId, title: &str) -> Result<()> {
+    let chats = channels::notice_chats(tx)?;
+    if chats.is_empty() || tx.db.approvals_due.collect_range(tx, .., DECISIONS_MAX + 1)?.len() > DECISIONS_MAX {
+        return Ok(());
+    }
+    let title = ended(&shortened(title));
+    let text = format!("A decision waits ({id}): {title} See `hearth approvals show {id}`.");
+    for to in chats {
+        say_to(tx, to, None, text.clone())?;
+    }
+    Ok(())
+}
+
+/// Tells the owner that a channel is not connected, or that it is again. Not on that channel itself, and the same at most
+/// once an hour.
+pub(crate) fn channel_state(tx: &mut Tx<'_, '_>, channel: &ChannelName, down: Option<&str>) -> Result<()> {
+    let text = match down {
+        Some(why) => {
+            format!("Channel {channel} is not connected: {} See `hearth channels list`.", ended(&shortened(why)))
+        }
+        None => format!("Channel {channel} is connected again."),
+    };
+    for to in owners(tx)?.into_iter().filter(|to| to.channel != *channel) {
+        if !was_told(tx, &to, &text)? {
+            say_to(tx, to, None, text.clone())?;
+        }
+    }
+    Ok(())
 }
 
 /// The direct chats of owners on networks, in the order in which they became owners.

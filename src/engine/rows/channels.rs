@@ -1,8 +1,8 @@
 //! Channels and their capabilities.
 
 use crate::Result;
-use crate::model::address::ChannelName;
-use crate::model::channel::{BridgeState, Capabilities, ChannelInstance, ChannelKind, Choice, Cursor};
+use crate::model::address::{Address, ChannelName, ForeignId};
+use crate::model::channel::{BridgeProgram, BridgeState, Capabilities, ChannelInstance, ChannelKind, Choice, Cursor};
 use crate::model::console;
 use crate::model::report::Reply;
 use crate::state::ForeignKey;
@@ -10,6 +10,9 @@ use crate::tx::Tx;
 
 /// The channel of terminals.
 const TERMINAL: &str = "terminal";
+
+/// Channels that are examined for chats that are told something.
+const CHANNELS_MAX: usize = 1_000;
 
 /// What the console can do. It shows what is in the store, so nothing is sent twice.
 const CONSOLE: Capabilities =
@@ -35,6 +38,18 @@ pub(crate) fn capabilities(tx: &Tx<'_, '_>, name: &ChannelName) -> Result<Option
 pub(crate) fn row(tx: &Tx<'_, '_>, name: &ChannelName) -> Result<Option<ChannelInstance>> {
     let row = tx.db.channels.get(tx, &ForeignKey::of(name))?;
     Ok(row.filter(|row| row.name == *name))
+}
+
+/// The chats that are told what the owner has to know, by configuration.
+pub(crate) fn notice_chats(tx: &Tx<'_, '_>) -> Result<Vec<Address>> {
+    let mut found = Vec::new();
+    for (_, row) in tx.db.channels.collect_range(tx, .., CHANNELS_MAX)? {
+        let chat = row.program.as_ref().and_then(BridgeProgram::notices);
+        if let Some(Ok(platform_id)) = chat.map(|chat| ForeignId::new("the chat", chat)) {
+            found.push(Address { channel: row.name, platform_id, thread: None });
+        }
+    }
+    Ok(found)
 }
 
 /// What is known of the bridge of a channel.

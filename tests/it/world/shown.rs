@@ -39,6 +39,7 @@ pub(crate) fn input_line(input: &Input) -> String {
         Input::CommandAs(session, command) => format!("{session} commands {command:?}"),
         Input::Console(input) => format!("console: {input:?}"),
         Input::Fetched(body, files) => format!("fetched {} files of {body}", files.len()),
+        Input::ChannelState(channel, down) => format!("channel {channel} is down: {down:?}"),
         Input::BridgeReady(channel, program, can) => format!("bridge of {channel}: {program} {can:?}"),
         Input::BridgeCursors(channel, cursors) => format!("cursors of {channel}: {cursors:?}"),
         Input::DirectOpened(user, chat) => format!("direct message with {user}: {chat:?}"),
