@@ -15,11 +15,13 @@
 )]
 
 mod at_size;
+mod console;
 mod egress;
 mod gateway;
 mod ground;
 mod idle;
 mod model;
+mod recall;
 mod routing;
 mod schedules;
 mod sessions;
@@ -42,8 +44,18 @@ use ground::asked::Asked;
 const COMPARED: &[fn(&mut Criterion)] =
     &[routing::all, at_size::routing, sweep::all, schedules::all, sessions::all, time::all];
 /// What the real program is measured at.
-const PROGRAM: &[fn(&Asked)] =
-    &[ways::all, gateway::all, wake::all, model::all, tools::all, idle::all, sizes::all, at_size::all];
+const PROGRAM: &[fn(&Asked)] = &[
+    ways::all,
+    gateway::all,
+    wake::all,
+    model::all,
+    tools::all,
+    idle::all,
+    sizes::all,
+    at_size::all,
+    recall::all,
+    console::all,
+];
 
 fn main() -> ExitCode {
     let asked = Asked::now();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::ground::asked::{Asked, target};
 use crate::ground::part::{self, Part};
 use crate::ground::{compare, place};
-use crate::{at_size, gateway, idle, model, sizes, tools, wake, ways};
+use crate::{at_size, console, gateway, idle, model, recall, sizes, tools, wake, ways};
 
 /// What criterion measured at one thing.
 struct Measured {
@@ -50,6 +50,8 @@ pub(crate) fn report(asked: &Asked, whole: bool) {
         model::NAME,
         tools::NAME,
         idle::NAME,
+        recall::NAME,
+        console::NAME,
     ] {
         table.push('\n');
         table += &Part::kept(name).unwrap_or_else(|| format!("Not measured: {name}.\n"));
