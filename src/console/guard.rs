@@ -1,7 +1,7 @@
 //! What is checked before anything else: whether a request was made for this console, and by one of its own pages; and
 //! what browsers are told about every answer.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, COOKIE, HOST, ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
@@ -9,12 +9,8 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 
+use super::site::{Cookie, Site};
 use super::token;
-
-/// Name of the cookie. It has the port, because cookies do not: two consoles on one machine would share one.
-pub(super) fn cookie_name(bound: SocketAddr) -> String {
-    format!("hearth-{}", bound.port())
-}
 
 /// Longest address of a page.
 const URI_MAX: usize = 4_096;
@@ -56,19 +52,19 @@ impl Refused {
 ///
 /// A page of another site can make a browser send requests here, also under a name of its own that resolves to this
 /// address. The first is refused by `Origin` and `Sec-Fetch-Site`, the second by `Host`.
-pub(super) fn check(bound: SocketAddr, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Refused> {
-    let host = one(headers, &HOST).filter(|host| is_ours(bound, host)).ok_or(Refused::Host)?;
+pub(super) fn check(site: &Site, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Refused> {
+    let host = one(headers, &HOST).filter(|host| is_ours(site, host)).ok_or(Refused::Host)?;
     if uri.path_and_query().is_none_or(|path| path.as_str().len() > URI_MAX) {
         return Err(Refused::Length);
     }
-    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    let from = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
     match *method {
         // A link in a chat or in a terminal leads to a page.
         Method::GET => Ok(()),
         Method::POST => {
             let origin = one(headers, &ORIGIN).ok_or(Refused::Origin)?;
-            let ours = origin.strip_prefix("http://") == Some(host);
-            if ours && site.is_none_or(|site| site == b"same-origin") { Ok(()) } else { Err(Refused::Origin) }
+            let ours = origin.strip_prefix(site.scheme()).and_then(|rest| rest.strip_prefix("://")) == Some(host);
+            if ours && from.is_none_or(|from| from == b"same-origin") { Ok(()) } else { Err(Refused::Origin) }
         }
         _ => Err(Refused::Method),
     }
@@ -86,17 +82,35 @@ fn one<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     all.next().is_none().then(|| first.to_str().ok()).flatten()
 }
 
-/// Whether a `Host` header names this console: its address, or `localhost`, with its port.
-fn is_ours(bound: SocketAddr, host: &str) -> bool {
-    let Some((name, port)) = host.rsplit_once(':') else { return false };
+/// Whether a `Host` header names this console: its address, `localhost` if that is one of this machine alone, or a name from
+/// the configuration, with its port.
+fn is_ours(site: &Site, host: &str) -> bool {
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, port.parse().ok().filter(|_| plain_number(port))),
+        _ => (host, Some(site.usual_port())),
+    };
+    if port != Some(site.bound.port()) {
+        return false;
+    }
     let inner = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    let named = name == "localhost" || inner.parse::<IpAddr>().is_ok_and(|address| address == bound.ip());
-    named && port == bound.port().to_string()
+    let address = inner.parse::<IpAddr>().ok();
+    let local = name == "localhost" && site.bound.ip().is_loopback();
+    local
+        || address.is_some_and(|address| address == site.bound.ip())
+        || site.names.iter().any(|known| match address {
+            Some(address) => known.parse() == Ok(address),
+            None => known.eq_ignore_ascii_case(name),
+        })
 }
 
-/// The token in the cookie of a request.
-pub(super) fn cookie(bound: SocketAddr, headers: &HeaderMap) -> Option<&str> {
-    let name = cookie_name(bound);
+/// Whether a port is written as browsers write it.
+fn plain_number(port: &str) -> bool {
+    port.bytes().all(|byte| byte.is_ascii_digit()) && !port.starts_with('0')
+}
+
+/// The token in a cookie of a request.
+pub(super) fn cookie<'h>(site: &Site, which: Cookie, headers: &'h HeaderMap) -> Option<&'h str> {
+    let name = site.cookie_name(which);
     let mut found = None;
     for header in headers.get_all(COOKIE) {
         let text = header.to_str().ok().filter(|text| text.len() <= COOKIE_MAX)?;
@@ -113,13 +127,13 @@ pub(super) fn cookie(bound: SocketAddr, headers: &HeaderMap) -> Option<&str> {
     found
 }
 
-/// Sets the cookie to a token; none ends it.
-pub(super) fn set_cookie(bound: SocketAddr, token: Option<&str>) -> Option<HeaderValue> {
-    let name = cookie_name(bound);
-    // A month, as long as a session lives at most.
-    let age = if token.is_some() { 30 * 24 * 3_600 } else { 0 };
+/// Sets a cookie to a token; none ends it.
+pub(super) fn set_cookie(site: &Site, which: Cookie, token: Option<&str>) -> Option<HeaderValue> {
+    let name = site.cookie_name(which);
+    let age = if token.is_some() { which.age() } else { 0 };
     let token = token.unwrap_or_default();
-    let text = format!("{name}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}");
+    let secure = if site.tls { "; Secure" } else { "" };
+    let text = format!("{name}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}{secure}");
     HeaderValue::from_str(&text).ok()
 }
 
@@ -144,13 +158,18 @@ pub(super) fn protect(headers: &mut HeaderMap) {
 mod tests {
     use super::*;
 
-    fn bound() -> SocketAddr {
-        "127.0.0.1:18790".parse().unwrap()
+    fn plain() -> Site {
+        Site { bound: "127.0.0.1:18790".parse().unwrap(), names: Vec::new(), tls: false }
+    }
+
+    fn secured(bound: &str) -> Site {
+        let names = vec!["hearth.lan".to_owned(), "192.168.1.20".to_owned()];
+        Site { bound: bound.parse().unwrap(), names, tls: true }
     }
 
     fn checked(method: Method, headers: &[(HeaderName, &str)]) -> Result<(), Refused> {
         let headers = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
-        check(bound(), &method, &Uri::from_static("/"), &headers)
+        check(&plain(), &method, &Uri::from_static("/"), &headers)
     }
 
     #[test]
@@ -173,7 +192,39 @@ mod tests {
             assert_eq!(checked(Method::GET, &[(HOST, host)]), expected, "{host}");
         }
         assert_eq!(checked(Method::GET, &[]), Err(Refused::Host));
-        assert!(is_ours("[::1]:80".parse().unwrap(), "[::1]:80"));
+        let six = Site { bound: "[::1]:80".parse().unwrap(), ..plain() };
+        assert!(is_ours(&six, "[::1]:80") && is_ours(&six, "[::1]") && !is_ours(&six, "[::2]:80"));
+    }
+
+    #[test]
+    fn over_tls_the_configured_names_are_the_consoles_and_the_machines_are_not() {
+        let site = secured("0.0.0.0:443");
+        for (host, ours) in [
+            ("hearth.lan", true),
+            ("Hearth.LAN:443", true),
+            ("192.168.1.20:443", true),
+            ("192.168.1.20", true),
+            ("192.168.1.21", false),
+            ("localhost", false),
+            ("hearth.lan:18790", false),
+            ("hearth.lan:0443", false),
+            ("hearth.lan:+443", false),
+            ("hearth.lan.", false),
+            ("x.hearth.lan", false),
+        ] {
+            assert_eq!(is_ours(&site, host), ours, "{host}");
+        }
+        assert!(!is_ours(&secured("192.168.1.20:18790"), "hearth.lan"), "the port belongs to it");
+        let headers = |origin: &str| {
+            HeaderMap::from_iter([(HOST, "hearth.lan".parse().unwrap()), (ORIGIN, origin.parse().unwrap())])
+        };
+        let post = |origin| check(&site, &Method::POST, &Uri::from_static("/"), &headers(origin));
+        assert_eq!((post("https://hearth.lan"), post("http://hearth.lan")), (Ok(()), Err(Refused::Origin)));
+        let cookie = set_cookie(&site, Cookie::Session, Some("x")).unwrap();
+        assert_eq!(
+            cookie.to_str().unwrap(),
+            "__Host-hearth-443=x; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000; Secure"
+        );
     }
 
     #[test]
@@ -205,7 +256,7 @@ mod tests {
         let (one, two) = ("a".repeat(64), "b".repeat(64));
         let found = |text: &str| {
             let headers = HeaderMap::from_iter([(COOKIE, text.parse().unwrap())]);
-            cookie(bound(), &headers).map(str::to_owned)
+            cookie(&plain(), Cookie::Session, &headers).map(str::to_owned)
         };
         assert_eq!(found(&format!("x=1; hearth-18790={one}; y=2")), Some(one.clone()));
         assert_eq!(found(&format!("hearth-18790={one}; hearth-18790={one}")), Some(one.clone()));

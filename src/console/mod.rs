@@ -12,10 +12,11 @@ use tokio::sync::watch;
 use crate::channel::webhook::Entrance;
 use crate::model::address::UserId;
 use crate::model::card::{Button, PromptSubject};
-use crate::model::console::TokenDigest;
+use crate::model::console::{ConsoleSettings, Login, TokenDigest};
 use crate::model::console_command::ConsoleCommand;
 use crate::model::id::{ConsoleSessionId, OutboundId};
 
+mod certificate;
 pub mod chat;
 mod deed;
 mod form;
@@ -24,16 +25,22 @@ mod lookup;
 pub mod lookup_view;
 mod multipart;
 mod pages;
+mod secured;
 mod serve;
+mod sign_in;
+mod site;
 mod stream;
 mod token;
 pub mod view;
 
+pub use certificate::{Certificate, CertificateError, stamp};
 pub use form::segment;
 pub use multipart::UploadedFile;
 pub use token::{digest, new_token};
 
 use lookup_view::{FoundTexts, MemoryEdit, MemoryLines, MemoryRow};
+use secured::SecuredEntrance;
+use site::Site;
 use view::{Asked, Chat, Home, Prompt, Section, Topic, Why};
 
 /// Connections of the console: a few pages of a few people, and an event stream for each page that is open.
@@ -50,6 +57,8 @@ pub struct Visitor {
     pub name: Option<String>,
     /// What they may see.
     pub rank: Rank,
+    /// How they signed in.
+    pub login: Login,
     /// What tokens of forms are made from.
     pub seed: TokenDigest,
     /// Digest of the token that the request had.
@@ -113,6 +122,20 @@ pub enum TokenAge {
     Fresh,
     /// It was replaced a moment ago.
     Replaced,
+}
+
+/// A sign-in by a message to a bot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChatLogin {
+    /// The person has to send this code.
+    Waiting {
+        /// The code.
+        code: String,
+    },
+    /// This person sent it.
+    Proved(UserId),
+    /// The code no longer works.
+    Void,
 }
 
 /// Why a request is not answered with what it asks for. All texts are for people.
@@ -230,6 +253,25 @@ pub trait Views: Send + Sync {
 
 /// Carries out what people ask for. All functions but [`Host::changes`] may block.
 pub trait Host: Send + Sync {
+    /// Whether people may sign in by a message to a bot.
+    fn has_chat_login(&self) -> bool;
+
+    /// Begins a sign-in by a message, for the browser that has the token with this digest. Returns false if that is
+    /// switched off.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn begin_login(&self, browser: TokenDigest, name: &str) -> Seen<bool>;
+
+    /// The state of a browser's sign-in; none if it has none, or it is over.
+    fn login(&self, browser: TokenDigest) -> Option<ChatLogin>;
+
+    /// Signs in the person who sent the browser's code, which then no longer works.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn end_login(&self, browser: TokenDigest, token: TokenDigest, name: &str) -> Seen<()>;
+
     /// The person whom a link signs in. Consumes nothing.
     fn of_link(&self, code: &str) -> Option<UserId>;
 
@@ -299,25 +341,32 @@ pub trait Host: Send + Sync {
 
 /// A console that listens.
 pub struct Listening {
-    entrance: Entrance,
-    bound: SocketAddr,
+    entrance: SecuredEntrance,
+    site: Site,
 }
 
 impl Listening {
-    /// Binds the address.
+    /// Binds the address. With a certificate, it speaks TLS only.
     ///
     /// # Errors
     /// If that is impossible.
-    pub async fn open(address: SocketAddr) -> std::io::Result<Self> {
-        let entrance = Entrance::open_for(address, CONNECTIONS_MAX).await?;
-        let bound = entrance.address()?;
-        Ok(Self { entrance, bound })
+    pub async fn open(settings: &ConsoleSettings, certificate: Option<Certificate>) -> std::io::Result<Self> {
+        let entrance = Entrance::open_for(settings.listen, CONNECTIONS_MAX).await?;
+        let site = Site { bound: entrance.address()?, names: settings.names.clone(), tls: certificate.is_some() };
+        let tls = certificate.map(|certificate| certificate.config);
+        Ok(Self { entrance: SecuredEntrance::new(entrance, tls), site })
     }
 
     /// The address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
-        self.bound
+        self.site.bound
+    }
+
+    /// How addresses of pages begin.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        self.site.origin()
     }
 
     /// Serves pages until the future is dropped or the daemon stops.
@@ -326,7 +375,7 @@ impl Listening {
     /// Those of the listener.
     pub async fn serve(self, host: Arc<dyn Host>, views: Arc<dyn Views>) -> std::io::Result<()> {
         let mut changes = host.changes();
-        let router = serve::router(self.bound, host, views);
+        let router = serve::router(self.site, host, views);
         let stopped = async move { while changes.changed().await.is_ok() {} };
         axum::serve(self.entrance, router.into_make_service_with_connect_info::<crate::connections::ConnectionHandle>())
             .with_graceful_shutdown(stopped)

@@ -1,14 +1,13 @@
 //! From a request to its answer.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, SET_COOKIE, USER_AGENT};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use maud::Markup;
@@ -16,6 +15,8 @@ use tokio::sync::Semaphore;
 
 use super::form::{Form, decode, segment};
 use super::multipart::{self, UploadedFile};
+use super::sign_in::Unknown;
+use super::site::{Cookie, Site};
 use super::view::Topic;
 use super::{
     Download, Host, NewMessage, Seen, TokenAge, Trouble, Views, Visitor, deed, guard, lookup, pages, stream, token,
@@ -41,17 +42,17 @@ const ICON: &str = include_str!("assets/icon.svg");
 
 /// The console.
 pub(super) struct Console {
-    bound: SocketAddr,
-    host: Arc<dyn Host>,
+    pub(super) site: Site,
+    pub(super) host: Arc<dyn Host>,
     views: Arc<dyn Views>,
     /// Results of forms, for the next page of a session.
     notes: Mutex<HashMap<ConsoleSessionId, String>>,
     uploads: Semaphore,
 }
 
-pub(super) fn router(bound: SocketAddr, host: Arc<dyn Host>, views: Arc<dyn Views>) -> Router {
+pub(super) fn router(site: Site, host: Arc<dyn Host>, views: Arc<dyn Views>) -> Router {
     let console =
-        Arc::new(Console { bound, host, views, notes: Mutex::default(), uploads: Semaphore::new(UPLOADS_MAX) });
+        Arc::new(Console { site, host, views, notes: Mutex::default(), uploads: Semaphore::new(UPLOADS_MAX) });
     Router::new().fallback(answer).with_state(console)
 }
 
@@ -91,7 +92,7 @@ const OUT_OF_DATE: &str = "This form is out of date, so nothing was done. Go bac
 impl Console {
     async fn respond(self: &Arc<Self>, connection: &ConnectionHandle, request: Request) -> Response {
         let (parts, body) = request.into_parts();
-        if let Err(refused) = guard::check(self.bound, &parts.method, &parts.uri, &parts.headers) {
+        if let Err(refused) = guard::check(&self.site, &parts.method, &parts.uri, &parts.headers) {
             let (status, words) = refused.answer();
             return (status, words).into_response();
         }
@@ -117,15 +118,14 @@ impl Console {
             },
             false => Form::read(parts.uri.query().unwrap_or_default().as_bytes()),
         };
-        if is_post && path == "/sign-in" {
-            return self.sign_in(&parts.headers, form).await;
-        }
-        if let (false, Some(code)) = (is_post, path.strip_prefix("/sign-in/")) {
-            return self.offer_sign_in(code.to_owned()).await;
+        let request = Unknown { is_post, path: &path, headers: &parts.headers };
+        let (form, answer) = self.sign_in_pages(request, form).await;
+        if let Some(answer) = answer {
+            return answer;
         }
         let visitor = match self.visitor(&parts.headers).await {
             Ok(Some(visitor)) => visitor,
-            Ok(None) => return signed_out(StatusCode::UNAUTHORIZED),
+            Ok(None) => return self.signed_out(StatusCode::UNAUTHORIZED),
             Err(trouble) => return failed(None, &trouble),
         };
         connection.raise(Priority::Authenticated);
@@ -157,7 +157,7 @@ impl Console {
     ) -> Response {
         let visitor = match self.visitor(headers).await {
             Ok(Some(visitor)) => visitor,
-            Ok(None) => return signed_out(StatusCode::UNAUTHORIZED),
+            Ok(None) => return self.signed_out(StatusCode::UNAUTHORIZED),
             Err(trouble) => return failed(None, &trouble),
         };
         connection.raise(Priority::Authenticated);
@@ -187,7 +187,7 @@ impl Console {
 
     /// Whose request it is.
     async fn visitor(self: &Arc<Self>, headers: &HeaderMap) -> Seen<Option<Visitor>> {
-        let Some(token) = guard::cookie(self.bound, headers) else { return Ok(None) };
+        let Some(token) = guard::cookie(&self.site, Cookie::Session, headers) else { return Ok(None) };
         let digest = token::digest(token);
         let console = Arc::clone(self);
         blocking(move || {
@@ -212,38 +212,7 @@ impl Console {
             Ok(console.host.rotate(session, from, token::digest(&new))?.then_some(new))
         })
         .await;
-        guard::set_cookie(self.bound, Some(made.ok().flatten()?.as_str()))
-    }
-
-    async fn offer_sign_in(self: &Arc<Self>, code: String) -> Response {
-        let console = Arc::clone(self);
-        let known = code.clone();
-        let user = blocking(move || Ok(console.host.of_link(&known))).await;
-        match user {
-            Ok(Some(user)) => page(StatusCode::OK, pages::sign_in::offer(&code, &user)),
-            Ok(None) => page(StatusCode::GONE, pages::sign_in::expired()),
-            Err(trouble) => failed(None, &trouble),
-        }
-    }
-
-    async fn sign_in(self: &Arc<Self>, headers: &HeaderMap, form: Form) -> Response {
-        let browser = headers.get(USER_AGENT).and_then(|name| name.to_str().ok()).unwrap_or_default().to_owned();
-        let console = Arc::clone(self);
-        let signed = blocking(move || {
-            let new = token::new_token().map_err(|error| Trouble::Failed(error.to_string()))?;
-            console.host.sign_in(form.get("code"), token::digest(&new), &browser)?;
-            Ok(new)
-        })
-        .await;
-        match signed {
-            Ok(new) => {
-                let mut response = go("/");
-                response.headers_mut().extend(guard::set_cookie(self.bound, Some(&new)).map(|it| (SET_COOKIE, it)));
-                response
-            }
-            Err(Trouble::NotFound(_)) => page(StatusCode::GONE, pages::sign_in::expired()),
-            Err(trouble) => failed(None, &trouble),
-        }
+        guard::set_cookie(&self.site, Cookie::Session, Some(made.ok().flatten()?.as_str()))
     }
 
     async fn page(self: &Arc<Self>, visitor: Visitor, request: Asked) -> Response {
@@ -256,8 +225,10 @@ impl Console {
         match next {
             Ok(Next::Page(markup)) => page(StatusCode::OK, markup),
             Ok(Next::Go(to)) if to == "/signed-out" => {
-                let mut response = signed_out(StatusCode::OK);
-                response.headers_mut().extend(guard::set_cookie(self.bound, None).map(|it| (SET_COOKIE, it)));
+                let mut response = self.signed_out(StatusCode::OK);
+                response
+                    .headers_mut()
+                    .extend(guard::set_cookie(&self.site, Cookie::Session, None).map(|it| (SET_COOKIE, it)));
                 response
             }
             Ok(Next::Go(to)) => go(&to),
@@ -384,7 +355,7 @@ fn unknown() -> Trouble {
 }
 
 /// Reads the store or waits for the engine, which both may block.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Seen<T> + Send + 'static) -> Seen<T> {
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Seen<T> + Send + 'static) -> Seen<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => Err(Trouble::Failed(error.to_string())),
@@ -416,7 +387,7 @@ async fn read_body(headers: &HeaderMap, body: Body, most: usize) -> Result<Bytes
     }
 }
 
-fn page(status: StatusCode, markup: Markup) -> Response {
+pub(super) fn page(status: StatusCode, markup: Markup) -> Response {
     (status, [(CONTENT_TYPE, "text/html; charset=utf-8")], markup.into_string()).into_response()
 }
 
@@ -428,18 +399,14 @@ fn download(file: Download) -> Response {
     ([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, disposition)], file.bytes).into_response()
 }
 
-fn go(to: &str) -> Response {
+pub(super) fn go(to: &str) -> Response {
     match HeaderValue::from_str(to) {
         Ok(to) => (StatusCode::SEE_OTHER, [(LOCATION, to)]).into_response(),
         Err(_) => StatusCode::SEE_OTHER.into_response(),
     }
 }
 
-fn signed_out(status: StatusCode) -> Response {
-    page(status, pages::sign_in::signed_out())
-}
-
-fn failed(who: Option<&Visitor>, trouble: &Trouble) -> Response {
+pub(super) fn failed(who: Option<&Visitor>, trouble: &Trouble) -> Response {
     let (status, words) = match trouble {
         Trouble::NotFound(words) => (StatusCode::NOT_FOUND, words),
         Trouble::Forbidden(words) => (StatusCode::FORBIDDEN, words),

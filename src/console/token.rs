@@ -19,7 +19,12 @@ pub fn new_token() -> std::io::Result<String> {
 /// The digest of a token.
 #[must_use]
 pub fn digest(token: &str) -> TokenDigest {
-    Sha256::digest(token.as_bytes()).into()
+    digest_bytes(token.as_bytes())
+}
+
+/// The digest of anything.
+pub(super) fn digest_bytes(bytes: &[u8]) -> TokenDigest {
+    Sha256::digest(bytes).into()
 }
 
 /// Whether a text has the form of a token.

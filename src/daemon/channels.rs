@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::channel_context::ChannelContext;
+use super::logins::Logins;
 use super::pairing::Pairings;
 use super::reports::DeliveryReports;
 use super::typing::Indicator;
@@ -43,6 +44,7 @@ pub(super) type FixedChannels = BTreeMap<ChannelName, Arc<dyn Channel>>;
 pub(super) struct Channels {
     context: ChannelContext,
     pairings: Arc<Pairings>,
+    logins: Arc<Logins>,
     lines: Mutex<BTreeMap<ChannelName, Connection>>,
 }
 
@@ -108,7 +110,7 @@ impl Channels {
     pub(super) fn new(context: ChannelContext, fixed: FixedChannels) -> Arc<Self> {
         let line = |channel| Connection::new(ConnectionState::Fixed(channel), mpsc::unbounded_channel().0);
         let lines = fixed.into_iter().map(|(name, channel)| (name, line(channel))).collect();
-        Arc::new(Self { context, pairings: Arc::default(), lines: Mutex::new(lines) })
+        Arc::new(Self { context, pairings: Arc::default(), logins: Arc::default(), lines: Mutex::new(lines) })
     }
 
     /// The way of outcomes and announcements to the engine.
@@ -119,6 +121,11 @@ impl Channels {
     /// Open pairings.
     pub(super) const fn pairings(&self) -> &Arc<Pairings> {
         &self.pairings
+    }
+
+    /// Sign-ins to the console by messages.
+    pub(super) const fn logins(&self) -> &Arc<Logins> {
+        &self.logins
     }
 
     /// Connects every channel that is configured.

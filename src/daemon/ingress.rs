@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use super::channel_context::ChannelContext;
 use super::engine_thread::{Inbox, Item};
 use super::files::{self, BlobGuard};
+use super::logins::Logins;
 use super::metrics::Metrics;
 use super::pairing::Pairings;
 use super::reports::DeliveryReports;
@@ -26,6 +27,14 @@ use crate::model::message::Reason;
 use crate::model::report::{Reply, RouteReport};
 use crate::state::ForeignKey;
 
+/// The codes with which the messages of a channel are compared.
+pub(super) struct Codes {
+    pub(super) pairings: Arc<Pairings>,
+    pub(super) logins: Arc<Logins>,
+    /// Whether the network proves who a sender is.
+    pub(super) authenticated: bool,
+}
+
 /// Intake of one channel.
 pub(super) struct ChannelIngress {
     channel: ChannelName,
@@ -34,13 +43,13 @@ pub(super) struct ChannelIngress {
     engine: Arc<Engine>,
     typing: Arc<Typing>,
     fates: BlobGuard,
-    pairings: Arc<Pairings>,
+    codes: Codes,
     metrics: Arc<Metrics>,
 }
 
 impl ChannelIngress {
     /// Creates the intake of a channel.
-    pub(super) fn new(channel: &ChannelName, context: &ChannelContext, pairings: &Arc<Pairings>) -> Self {
+    pub(super) fn new(channel: &ChannelName, context: &ChannelContext, codes: Codes) -> Self {
         Self {
             channel: channel.clone(),
             inbox: Arc::clone(context.reports.inbox()),
@@ -48,7 +57,7 @@ impl ChannelIngress {
             engine: Arc::clone(&context.engine),
             typing: Arc::clone(&context.typing),
             fates: context.fates.clone(),
-            pairings: Arc::clone(pairings),
+            codes,
             metrics: Arc::clone(&context.metrics),
         }
     }
@@ -103,9 +112,13 @@ impl Ingress for ChannelIngress {
     fn inbound(&self, event: InboundEvent) -> Pending<'_, Result<RouteReport, NotTaken>> {
         Box::pin(async move {
             self.check(&event.source.channel)?;
-            let input = match self.pairings.compare(&event, clock::wall()) {
+            let Codes { pairings, logins, authenticated } = &self.codes;
+            let input = match pairings.compare(&event, clock::wall()) {
                 Some(used) => Input::PairingCode(Box::new(event), used),
-                None => Input::Inbound(Box::new(event)),
+                None => match logins.compare(&event, *authenticated) {
+                    Some(used) => Input::LoginCode(Box::new(event), used),
+                    None => Input::Inbound(Box::new(event)),
+                },
             };
             routed(self.hand_over(input).await?)
         })

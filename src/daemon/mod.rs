@@ -51,6 +51,7 @@ mod ingress;
 pub mod isolation_check;
 mod launch;
 pub mod limits;
+mod logins;
 mod mailbox_workers;
 mod metrics;
 mod noted;

@@ -37,10 +37,14 @@ pub(super) struct Codes {
 
 impl Codes {
     fn random() -> std::io::Result<Self> {
-        let typed = clock::entropy::<TYPED>()?.map(|byte| digit(byte % 32));
         let linked = clock::entropy::<{ LINKED / 2 }>()?;
-        Ok(Self { typed: typed.iter().collect(), linked: linked.iter().map(|byte| format!("{byte:02x}")).collect() })
+        Ok(Self { typed: typed_code()?, linked: linked.iter().map(|byte| format!("{byte:02x}")).collect() })
     }
+}
+
+/// A code that people type.
+pub(super) fn typed_code() -> std::io::Result<String> {
+    Ok(clock::entropy::<TYPED>()?.map(|byte| digit(byte % 32)).iter().collect())
 }
 
 /// A digit of a typed code. 256 is a multiple of 32, so all digits are equally likely.
@@ -148,7 +152,7 @@ impl Pairing {
 
 /// The sender of a direct message, whose chat is the sender's own. A post in a channel is not in a group either, but it
 /// has another chat.
-fn direct_sender(event: &InboundEvent) -> Option<UserId> {
+pub(super) fn direct_sender(event: &InboundEvent) -> Option<UserId> {
     let sender = event.content.sender.clone()?;
     let is_direct = !event.group && sender == event.source.platform_id;
     is_direct.then(|| UserId::new(event.source.channel.clone(), sender))
@@ -180,7 +184,7 @@ impl Sent {
 }
 
 /// A digit as people type it. Letters that look like a digit are that digit.
-fn typed_digit(c: char) -> Option<char> {
+pub(super) fn typed_digit(c: char) -> Option<char> {
     match c.to_ascii_uppercase() {
         'O' => Some('0'),
         'I' | 'L' => Some('1'),
@@ -189,7 +193,7 @@ fn typed_digit(c: char) -> Option<char> {
 }
 
 /// Compares codes in a time that does not depend on where they differ.
-fn equal(sent: &str, code: &str) -> bool {
+pub(super) fn equal(sent: &str, code: &str) -> bool {
     let difference = sent.bytes().zip(code.bytes()).fold(0, |all, (sent, code)| all | (sent ^ code));
     sent.len() == code.len() && difference == 0
 }

@@ -301,7 +301,7 @@ const fn begins(command: &TaskCommand) -> bool {
 /// all.
 fn is_new_work(input: &Input) -> bool {
     match input {
-        Input::Inbound(_) | Input::PairingCode(..) => true,
+        Input::Inbound(_) | Input::PairingCode(..) | Input::LoginCode(..) => true,
         Input::Configure(configure) => !configure.may_make_room(),
         Input::Task(command) => begins(command),
         Input::CommandAs(_, command) => match &**command {

@@ -127,6 +127,12 @@ pub fn apply(tx: &mut Tx<'_, '_>, input: &Input) -> Result<Reply> {
         Input::ChannelState(channel, down) => {
             delivery::notice::channel_state(tx, channel, down.as_deref()).map(|()| Reply::Done)
         }
+        Input::LoginCode(event, used) => {
+            match rows::channels::store_cursors(tx, &event.source.channel, &event.cursors)? {
+                Reply::Done => inbound::login::code(tx, event, used),
+                refused => Ok(refused),
+            }
+        }
         Input::BridgeReady(channel, program, capabilities) => {
             rows::channels::bridge_ready(tx, channel, program, *capabilities)
         }

@@ -21,6 +21,18 @@ pub enum ChannelKind {
     Bridge,
 }
 
+impl ChannelKind {
+    /// Whether the network proves who a sender is. Every program with the secret of a webhook chooses its senders' ids, and so
+    /// does the program of a bridge.
+    #[must_use]
+    pub const fn authenticates_senders(self) -> bool {
+        match self {
+            Self::Telegram => true,
+            Self::Terminal | Self::Webhook | Self::Bridge => false,
+        }
+    }
+}
+
 /// What to do with a message when it is unknown whether it was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnUncertain {

@@ -16,18 +16,39 @@ pub const CHANNEL: &str = "console";
 pub struct ConsoleSettings {
     /// Whether it listens.
     pub enabled: bool,
-    /// The address and port.
+    /// The address and port. Off loopback, it speaks TLS only.
     pub listen: SocketAddr,
+    /// Whether people may sign in by a message to a bot.
+    pub chat_login: bool,
+    /// Names and addresses by which browsers may ask for it, besides its own address.
+    pub names: Vec<String>,
+    /// The operator's own certificate; none is one that Hearth makes.
+    pub certificate: Option<CertificateFiles>,
+}
+
+/// Files of a certificate and its key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CertificateFiles {
+    /// The certificate and those that lead to its root, as PEM.
+    pub cert: String,
+    /// Its key, as PEM.
+    pub key: String,
 }
 
 impl ConsoleSettings {
     /// Default of `listen`.
     pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 18_790);
+
+    /// Whether it speaks TLS: always where others could read along.
+    #[must_use]
+    pub const fn has_tls(&self) -> bool {
+        !self.listen.ip().is_loopback() || self.certificate.is_some()
+    }
 }
 
 impl Default for ConsoleSettings {
     fn default() -> Self {
-        Self { enabled: false, listen: Self::LISTEN }
+        Self { enabled: false, listen: Self::LISTEN, chat_login: false, names: Vec::new(), certificate: None }
     }
 }
 
@@ -51,6 +72,17 @@ pub struct ConsoleSession {
     pub signed_in: Timestamp,
     /// When the token was last replaced.
     pub rotated: Timestamp,
+    /// How the person signed in.
+    pub login: Login,
+}
+
+/// How a person signed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Login {
+    /// By a link from the command line.
+    Link,
+    /// By a message to a bot. Such a session grants no roles and changes no agents.
+    Chat,
 }
 
 /// A token that was replaced.
@@ -94,6 +126,8 @@ pub enum ConsoleInput {
         token: TokenDigest,
         /// What the browser calls itself.
         browser: String,
+        /// How.
+        login: Login,
     },
     /// The token of a browser is replaced.
     Rotate {

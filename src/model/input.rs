@@ -29,6 +29,8 @@ pub enum Input {
     Inbound(Box<InboundEvent>),
     /// A platform has a message with a code for pairing.
     PairingCode(Box<InboundEvent>, PairingCodeUse),
+    /// A platform has a message that begins with the command to sign in to the console, or has a code for it.
+    LoginCode(Box<InboundEvent>, LoginCodeUse),
     /// Agents wrote something.
     Collected(Collection),
     /// The gateway passed on an agent's request to a model, and it has ended.
@@ -91,6 +93,24 @@ pub enum PairingCodeUse {
     Exposed,
     /// It was void before.
     Void,
+}
+
+/// The effect of a code for signing in that arrived in a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoginCodeUse {
+    /// Its browser may sign in as the sender.
+    Accepted {
+        /// What the browser calls itself.
+        browser: String,
+    },
+    /// No browser shows this code.
+    Wrong,
+    /// The sender sent too many wrong ones.
+    TooMany,
+    /// The command works only in a direct message, on a network that proves who a sender is.
+    NotHere,
+    /// Others may have read the code, so it is void.
+    Exposed,
 }
 
 /// Clock changes that the current time alone does not reveal.

@@ -319,7 +319,7 @@ pub enum Reason {
     Sticky,
     /// A stored context message became one that asks for a turn.
     RaisedToTrigger,
-    /// It was, or contained, a code for pairing.
+    /// It was, or contained, a code for pairing or for signing in to the console.
     PairingCode,
     /// It was a command that Hearth carried out itself.
     OwnCommand,

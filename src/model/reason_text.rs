@@ -106,7 +106,9 @@ impl Reason {
             Self::Mentioned => "the bot was addressed",
             Self::Sticky => "the agent was addressed in this thread before; `hearth sticky list` shows where",
             Self::RaisedToTrigger => "the event arrived again and asks for a turn",
-            Self::PairingCode => "it was the code of `hearth channels pair`, which is not stored and goes to no agent",
+            Self::PairingCode => {
+                "it was a code of `hearth channels pair` or for signing in to the console, which is not stored and goes to no agent"
+            }
             Self::Budget => "a budget is spent; `hearth spend` shows budgets",
             Self::OwnCommand => "it was a command to Hearth, which carried it out and answered",
         }

@@ -240,6 +240,9 @@ pub struct ConsoleLink {
     pub user: String,
     /// When it expires.
     pub expires: String,
+    /// The SHA-256 digest of a certificate that Hearth made, which browsers warn of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
 }
 
 impl std::fmt::Debug for ConsoleLink {

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use super::keys::{AgentChatKey, ApproverKey, HostKey, PersonKey, QueueKey, SenderKey, ThreadKey};
 use super::list_keys::Owned;
-use super::text_key::Text;
+use super::text_key::{ForeignKey, Text};
 use crate::model::Awake;
 use crate::model::approval::{Approval, ApprovalSubject};
+use crate::model::console::CHANNEL;
 use crate::model::content::BlobId;
 use crate::model::delivery::{OutState, Outbound};
 use crate::model::host_grant::HostRequest;
@@ -20,6 +21,12 @@ pub fn lane(id: OutboundId, outbound: &Outbound) -> Option<QueueKey> {
     let undelivered = matches!(outbound.state, OutState::Waiting { .. } | OutState::Attempting { .. });
     let to = ThreadKey::of(outbound.to.as_ref().filter(|_| undelivered)?);
     Some(QueueKey { to, turn: outbound.turn(), outbound: id })
+}
+
+/// The chat of the console that a message is for.
+pub(super) fn console_chat(outbound: &Outbound) -> Option<ForeignKey> {
+    let to = outbound.to.as_ref().filter(|to| to.channel.as_str() == CHANNEL)?;
+    Some(ForeignKey::of(&to.platform_id))
 }
 
 /// The time of the next action for a message, if it is the head of its queue. The limit of an attempt is a constant: if

@@ -10,6 +10,8 @@ use super::envelope::{Unreadable, decode};
 
 pub(super) mod agent;
 pub(super) mod channel;
+pub(super) mod console;
+pub(super) mod console_session;
 pub(super) mod drop;
 pub(super) mod hold_off;
 pub(super) mod meta;

@@ -1,6 +1,7 @@
 //! Migrates older stores to the current format, in steps that never change after their release.
 
 use super::Write;
+use super::derived;
 use super::envelope::Record;
 use super::error::{Result, readable};
 use super::indexed;
@@ -31,7 +32,7 @@ mod format_2;
 ///   console and its sessions.
 /// * 8: newer versions of the records of agents and channels; questions about many hosts; what bridges can do and how far they
 ///   have read.
-/// * 9: newer versions of the records of the console and its sessions.
+/// * 9: newer versions of the records of the console and its sessions; an index of its outgoing messages.
 pub const FORMAT: u32 = 9;
 
 /// One step: migrates a store from format `to - 1` to `to`.
@@ -111,7 +112,13 @@ fn to_8(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 
 fn to_9(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     rewrite(&db.console, txn)?;
-    rewrite(&db.console_sessions, txn)
+    rewrite(&db.console_sessions, txn)?;
+    let mut of_console = Vec::new();
+    for row in db.outbound.iter(txn)? {
+        let Some((id, row)) = readable(row.map(Some))? else { continue };
+        of_console.extend(derived::console_chat(&row).map(|_| id));
+    }
+    of_console.iter().try_for_each(|id| indexed::complete(&db.outbound, txn, id))
 }
 
 /// Rewrites every row of a table in the current version of its record. Skips records that cannot be read; `check` reports

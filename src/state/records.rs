@@ -144,8 +144,8 @@ records! {
     "host_grant" 1 HostGrant
     "host_flood" 1 HostFlood
     "connection" 1 Connection
-    "console" 1 ConsoleSettings
-    "console_session" 1 ConsoleSession |row| {
+    "console" 2 ConsoleSettings from console
+    "console_session" 2 ConsoleSession from console_session |row| {
         row.token = [0; 32];
         row.seed = [0; 32];
         if let Some(replaced) = &mut row.replaced {

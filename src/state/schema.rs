@@ -270,6 +270,9 @@ tables! {
         /// The same by the message that it is about.
         index outbound_by_message: Owned<MessageId, OutboundId> => ()
             = |id, outbound| outbound.in_reply_to.map(|message| (Owned { owner: message, id: *id }, ()));
+        /// Those of the console, by chat.
+        index console_outbound: Owned<ForeignKey, OutboundId> => ()
+            = |id, outbound| derived::console_chat(outbound).map(|chat| (Owned { owner: chat, id: *id }, ()));
         /// Outgoing queues: undelivered messages in order, by channel, chat and thread. Approval cards that were not shown
         /// come last.
         index outgoing_queues as "lanes": QueueKey => ()

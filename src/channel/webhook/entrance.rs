@@ -124,6 +124,12 @@ fn patience() -> Pin<Box<Sleep>> {
 }
 
 impl Caller {
+    /// The limit's view of the connection.
+    #[must_use]
+    pub fn handle(&self) -> ConnectionHandle {
+        self.connection.handle()
+    }
+
     /// Ready when the connection has to close: its time is up, or another caller gets its slot.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Error> {
         if self.patience.as_mut().poll(cx).is_ready() {

@@ -23,7 +23,7 @@ use crate::model::delivery::{Delivery, DeliveryResult};
 use crate::model::id::SessionId;
 use crate::model::time::Timestamp;
 use attempt::Body;
-pub use entrance::Entrance;
+pub use entrance::{Caller, Entrance};
 use inbound::RequestContext;
 pub use judge::{check, press, sign};
 use post::Receiver;

@@ -13,14 +13,14 @@ use crate::model::delivery::{Act, Author as OutAuthor, OutState, Outbound};
 use crate::model::id::{AgentId, ChatId, MessageId, OutboundId, SessionId};
 use crate::model::message::{Message, MessageState};
 use crate::model::session::Route;
-use crate::state::{self, AgentRouteKey, ChatKey, Owned, Read, RouteKey, Tables, Text};
+use crate::state::{self, AgentRouteKey, ChatKey, ForeignKey, Owned, Read, RouteKey, Tables, Text};
 
 /// Messages of people that are shown.
 const MESSAGES_MAX: usize = 60;
 /// Answers to one message that are shown.
 const ANSWERS_MAX: usize = 50;
-/// The newest outgoing messages of all chats that are looked through for those that answer nothing, like cards.
-const NEWEST_MAX: usize = 500;
+/// Its newest outgoing messages that are shown although they answer none of these, like cards and reminders.
+const NEWEST_MAX: usize = 300;
 
 /// A chat, and what is needed to find out what is being written in it.
 pub(super) struct FoundChat {
@@ -70,11 +70,9 @@ fn fill(db: &Tables, txn: &Read<'_>, found: &mut FoundChat, session: SessionId) 
         }
         found.chat.lines.extend(said(db, txn, found, id, &message)?);
     }
-    let mut last = db.outbound.last(txn, ..)?;
-    for _ in 0..NEWEST_MAX {
-        let Some((id, row)) = last else { break };
-        last = db.outbound.last(txn, ..id)?;
-        answers.insert(id, row);
+    let place = ForeignKey::of(&found.address.platform_id);
+    for (Owned { id: answer, .. }, ()) in db.console_outbound.collect_last(txn, &place, NEWEST_MAX)? {
+        answers.extend(db.outbound.get(txn, &answer)?.map(|row| (answer, row)));
     }
     for (id, row) in answers {
         if row.to.as_ref() == Some(&found.address) {
@@ -82,6 +80,11 @@ fn fill(db: &Tables, txn: &Read<'_>, found: &mut FoundChat, session: SessionId) 
         }
     }
     found.chat.lines.sort_by_key(|line| line.at);
+    if found.chat.cut {
+        // What was said before the first message that is shown would stand there without its question.
+        let first = found.chat.lines.iter().position(|line| line.by == Author::Person).unwrap_or_default();
+        found.chat.lines.drain(..first);
+    }
     found.chat.working = working(db, txn, session)?;
     Ok(())
 }

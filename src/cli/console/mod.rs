@@ -10,7 +10,7 @@ use super::{Done, Failure, human_time, print};
 use crate::clock;
 use crate::config::Paths;
 use crate::model::address::UserId;
-use crate::model::console::ConsoleSession;
+use crate::model::console::{ConsoleSession, Login};
 use crate::model::id::ConsoleSessionId;
 use crate::socket::client::{Client, unexpected};
 use crate::socket::command::{Answer, ClientCommand};
@@ -52,6 +52,8 @@ pub(super) struct SessionJson {
     user: String,
     /// What the browser calls itself.
     browser: String,
+    /// How the person signed in: link or chat.
+    login: &'static str,
     signed_in: String,
     /// When it was last used, give or take an hour.
     used: String,
@@ -86,9 +88,14 @@ fn link(paths: &Paths, user: Option<&UserId>, json: bool) -> Done {
     if json {
         return print::json(&link);
     }
-    let ConsoleLink { link, user, .. } = link;
+    let ConsoleLink { link, user, fingerprint, .. } = link;
     print::line(&link)?;
     print::note(&format!("the link signs in {user}, once, within a minute"));
+    if let Some(fingerprint) = fingerprint {
+        print::note(&format!(
+            "browsers warn of the certificate, which Hearth made: go on only if they show this SHA-256 fingerprint: {fingerprint}"
+        ));
+    }
     Ok(())
 }
 
@@ -105,6 +112,10 @@ fn shape(id: ConsoleSessionId, row: &ConsoleSession) -> SessionJson {
         session: id.to_string(),
         user: row.user.to_string(),
         browser: row.browser.clone(),
+        login: match row.login {
+            Login::Link => "link",
+            Login::Chat => "chat",
+        },
         signed_in: row.signed_in.to_string(),
         used: row.rotated.to_string(),
         expires: row.expires().to_string(),
@@ -116,6 +127,7 @@ impl Listed for SessionJson {
     const COLUMNS: &'static [Column<Self>] = &[
         ("ID", |one| one.session.clone()),
         ("PERSON", |one| one.user.clone()),
+        ("BY", |one| one.login.to_owned()),
         ("SIGNED IN", |one| human_time::age(&one.signed_in)),
         ("USED", |one| human_time::age(&one.used)),
         ("EXPIRES", |one| human_time::age(&one.expires)),

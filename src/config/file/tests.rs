@@ -4,7 +4,7 @@ use crate::model::backup_plan::BackupPlan;
 use crate::model::bound_secret::{AgentSecret, BoundSecret};
 use crate::model::budget::{Budget, BudgetPeriod, BudgetScope, Caps, Fallback, OnLimit};
 use crate::model::configure::{ChatSpec, RoleSpec, RuntimeKind, UserSpec, WiringSpec};
-use crate::model::console::ConsoleSettings;
+use crate::model::console::{CertificateFiles, ConsoleSettings};
 use crate::model::entity::{
     Access, AgentSettings, ContextFrom, Engage, EnvValue, ExtraMount, Ignored, Limits, McpServer, Network, Packages,
     Permissions, Preset, ProviderKind, SenderScope, SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders,
@@ -45,6 +45,10 @@ with_secrets = true
 [console]
 enabled = false
 listen = "[::1]:7000"
+chat_login = true
+names = ["hearth.lan", "192.168.1.20"]
+tls_cert = "/etc/c.pem"
+tls_key = "/etc/k.pem"
 
 [prices."gpt-4.1"]
 input = 2
@@ -393,7 +397,13 @@ fn full() -> Vec<Change> {
         Change::PutUser(other),
         Change::PutChat(family),
         Change::PutChat(slack),
-        Change::PutConsole(ConsoleSettings { enabled: false, listen: "[::1]:7000".parse().unwrap() }),
+        Change::PutConsole(ConsoleSettings {
+            enabled: false,
+            listen: "[::1]:7000".parse().unwrap(),
+            chat_login: true,
+            names: vec!["hearth.lan".to_owned(), "192.168.1.20".to_owned()],
+            certificate: Some(CertificateFiles { cert: "/etc/c.pem".to_owned(), key: "/etc/k.pem".to_owned() }),
+        }),
         Change::PutSettings(full_settings()),
     ]
 }

@@ -5,13 +5,12 @@ use super::channels::{KINDS, UNKNOWN_CHATS};
 use super::chats::{CONTEXT_FROM, IGNORED, MODES, Mode, SENDERS, SESSIONS, UNKNOWN_SENDERS};
 use super::section::{key, quoted};
 pub use super::users::role_word;
-use super::{SCHEMA, budgets, section, sight};
+use super::{SCHEMA, budgets, console, section, sight};
 use crate::config::env::is_env_name;
 use crate::model::backup_plan::BackupPlan;
 use crate::model::bound_secret::{AgentSecret, BoundSecret};
 use crate::model::channel::BridgeSetting;
 use crate::model::configure::{Change, ChannelSpec, ChatSpec, Settings, UserSpec, WiringSpec};
-use crate::model::console::ConsoleSettings;
 use crate::model::entity::{
     Access, AgentSettings, Engage, EnvValue, ExtraMount, Folder, Limits, McpServer, Packages, Skills,
 };
@@ -464,10 +463,12 @@ pub fn tables(changes: &[Change]) -> Vec<EntityTable> {
                     add(entity, "[[chats.wirings]]".to_owned(), Fields::of_wiring(wiring));
                 }
             }
-            Change::PutConsole(ConsoleSettings { enabled, listen }) => {
+            Change::PutConsole(settings) => {
                 let mut fields = Fields::default();
-                fields.plain("enabled", enabled);
-                fields.text("listen", &listen.to_string());
+                for (key, value) in console::keys(settings) {
+                    fields.set(key, Value::typed(&value));
+                }
+                fields.texts("names", &settings.names);
                 add("console".to_owned(), "[console]".to_owned(), fields);
             }
             Change::PutChannel(channel) => {

@@ -50,11 +50,11 @@ async function refresh() {
         live.replaceChildren(...next.childNodes);
         if (down) toEnd();
       }
-      live.toggleAttribute("data-working", next.hasAttribute("data-working"));
+      for (const kind of ["data-working", "data-polls"]) live.toggleAttribute(kind, next.hasAttribute(kind));
     }
-    offline.hidden = true;
+    if (offline) offline.hidden = true;
   } catch {
-    offline.hidden = false;
+    if (offline) offline.hidden = false;
   } finally {
     loading = false;
     if (again) { again = false; setTimeout(refresh, 50); }
@@ -135,6 +135,14 @@ function compose() {
 }
 
 times(document);
-if (document.getElementById("live")) { follow(); watch(); }
+// A browser without a session gets no events.
+function poll() {
+  const live = document.getElementById("live");
+  if (!live.hasAttribute("data-polls")) return;
+  setTimeout(async () => { await refresh(); poll(); }, 1500);
+}
+
+if (document.querySelector("#live[data-polls]")) poll();
+else if (offline && document.getElementById("live")) { follow(); watch(); }
 compose();
 toEnd();

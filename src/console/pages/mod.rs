@@ -4,7 +4,11 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::view::Topic;
 use super::{Visitor, token};
+use crate::model::console::Login;
 use crate::model::time::Timestamp;
+
+/// Pages on which sessions from a chat change nothing.
+const LINK_ONLY: [&str; 5] = ["People", "Agents", "Agent", "Network", "Memory"];
 
 pub(super) mod asked;
 pub(super) mod chat;
@@ -60,6 +64,12 @@ pub(super) fn frame(who: &Visitor, title: &str, note: Option<String>, body: &Mar
             main id="main" tabindex="-1" {
                 h1 { (title) }
                 @if let Some(note) = note { p class="note" role="status" { (note) } }
+                @if who.login == Login::Chat && LINK_ONLY.contains(&title) {
+                    p class="dim" {
+                        "You signed in from a chat. Roles, members, hosts, agents and their memory are changed only after signing in "
+                        "with a link of " code { "hearth console" } "."
+                    }
+                }
                 (body)
             }
             p id="offline" role="status" hidden { "Hearth does not answer. This page goes on when it does." }

@@ -7,7 +7,7 @@ use crate::console::lookup_view::{FoundText, FoundTexts};
 
 pub(in crate::console) fn page(query: &str, found: Option<&FoundTexts>) -> Markup {
     html! {
-        form class="say find" method="get" action="/search" role="search" {
+        form class="find" method="get" action="/search" role="search" {
             label { span class="hidden" { "Words" }
                 input type="search" name="q" value=(query) required maxlength="500" autocomplete="off"
                     placeholder="Words, a \"phrase\", who:ada, after:7d"; }

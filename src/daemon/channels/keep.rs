@@ -15,7 +15,7 @@ use crate::channel::telegram;
 use crate::channel::webhook::{self, Setup};
 use crate::clock;
 use crate::daemon::bridges::NewBridge;
-use crate::daemon::ingress::ChannelIngress;
+use crate::daemon::ingress::{ChannelIngress, Codes};
 use crate::model::address::ChannelName;
 use crate::model::backoff::Backoff;
 use crate::model::channel::{ChannelInstance, ChannelKind};
@@ -74,7 +74,12 @@ impl Channels {
             let Some(row) = row else { continue };
             self.set(&name, row.kind, ConnectionState::Connecting);
             accepted.into_iter().for_each(LineRequest::accept);
-            let ingress: Arc<dyn Ingress> = Arc::new(ChannelIngress::new(&name, &self.context, &self.pairings));
+            let codes = Codes {
+                pairings: Arc::clone(&self.pairings),
+                logins: Arc::clone(&self.logins),
+                authenticated: row.kind.authenticates_senders(),
+            };
+            let ingress: Arc<dyn Ingress> = Arc::new(ChannelIngress::new(&name, &self.context, codes));
             let made = tokio::select! {
                 request = requests.recv() => match request {
                     Some(request) => {

@@ -7,13 +7,14 @@ use tokio::sync::watch;
 
 use super::{people, words};
 use crate::console::lookup_view::MemoryEdit;
-use crate::console::{Host, NewMessage, Rank, Seen, Trouble, Visitor, chat};
+use crate::console::{ChatLogin, Host, NewMessage, Rank, Seen, Trouble, Visitor, chat};
 use crate::contracts::memory_files::{Correction, MemoryOf};
 use crate::daemon::Daemon;
+use crate::daemon::logins::LoginState;
 use crate::model::address::{Address, UserId};
 use crate::model::card::{Button, PromptSubject};
 use crate::model::configure::{Change, ChatSpec, Configure, WiringSpec};
-use crate::model::console::{ConsoleInput, TokenDigest};
+use crate::model::console::{ConsoleInput, Login, TokenDigest};
 use crate::model::console_command::ConsoleCommand;
 use crate::model::entity::{Engage, Folder, Ignored, Origin, SenderScope, SessionMode, Trust, UnknownSenders};
 use crate::model::id::ConsoleSessionId;
@@ -109,6 +110,30 @@ fn decided(reply: Reply) -> Seen<String> {
 }
 
 impl Host for ConsoleHost {
+    fn has_chat_login(&self) -> bool {
+        self.daemon.upgrade().is_some_and(|daemon| daemon.channels.logins().is_enabled())
+    }
+
+    fn begin_login(&self, browser: TokenDigest, name: &str) -> Seen<bool> {
+        let begun = self.daemon()?.channels.logins().begin(browser, name);
+        begun.map_err(|error| Trouble::Failed(error.to_string()))
+    }
+
+    fn login(&self, browser: TokenDigest) -> Option<ChatLogin> {
+        match self.daemon.upgrade()?.channels.logins().state(browser)? {
+            LoginState::Waiting { code } => Some(ChatLogin::Waiting { code }),
+            LoginState::Proved(user) => Some(ChatLogin::Proved(user)),
+            LoginState::Void => Some(ChatLogin::Void),
+        }
+    }
+
+    fn end_login(&self, browser: TokenDigest, token: TokenDigest, name: &str) -> Seen<()> {
+        let user = self.daemon()?.channels.logins().take(browser);
+        let user = user.ok_or_else(|| Trouble::NotFound("The code was not sent, or it no longer works.".to_owned()))?;
+        let browser = name.to_owned();
+        self.submit(Input::Console(ConsoleInput::SignIn { user, token, browser, login: Login::Chat })).map(drop)
+    }
+
     fn of_link(&self, code: &str) -> Option<UserId> {
         self.daemon.upgrade()?.console.links.user(code)
     }
@@ -116,7 +141,13 @@ impl Host for ConsoleHost {
     fn sign_in(&self, code: &str, token: TokenDigest, browser: &str) -> Seen<()> {
         let user = self.daemon()?.console.links.take(code);
         let user = user.ok_or_else(|| Trouble::NotFound("This link no longer works.".to_owned()))?;
-        self.submit(Input::Console(ConsoleInput::SignIn { user, token, browser: browser.to_owned() })).map(drop)
+        self.submit(Input::Console(ConsoleInput::SignIn {
+            user,
+            token,
+            browser: browser.to_owned(),
+            login: Login::Link,
+        }))
+        .map(drop)
     }
 
     fn visitor(&self, token: TokenDigest) -> Seen<Option<Visitor>> {
@@ -184,6 +215,11 @@ impl Host for ConsoleHost {
         let none = || Trouble::NotFound("There is no such file, or you may not change it.".to_owned());
         if !who.rank.sees(&edit.agent) {
             return Err(none());
+        }
+        if who.login == Login::Chat {
+            let why = "You signed in from a chat. What agents remember is changed only after signing in with a link of \
+                       `hearth console`.";
+            return Err(Trouble::Forbidden(why.to_owned()));
         }
         let folder = Folder::new(edit.agent.as_str()).map_err(|_| none())?;
         let daemon = self.daemon()?;

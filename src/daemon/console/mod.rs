@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::Daemon;
 use crate::channel::Channel;
-use crate::console::{Host, Listening, Views};
+use crate::console::{Certificate, Host, Listening, Views, stamp};
 use crate::model::address::{ChannelName, UserId};
 use crate::model::console::{CHANNEL, ConsoleSettings};
 use crate::socket::protocol::{ConsoleLink, Response};
@@ -39,15 +39,25 @@ pub(super) struct Console {
 #[derive(Default)]
 struct Running {
     /// The settings that were applied last.
-    applied: Option<ConsoleSettings>,
+    applied: Option<Applied>,
     /// The server and its address.
     server: Option<Server>,
     /// Why it does not listen although it should.
     trouble: Option<String>,
 }
 
+/// Settings, and the certificate's files at that time.
+#[derive(PartialEq, Eq)]
+struct Applied {
+    settings: ConsoleSettings,
+    stamp: String,
+}
+
 struct Server {
-    address: SocketAddr,
+    /// How addresses of its pages begin.
+    origin: String,
+    /// The digest of a certificate that Hearth made.
+    fingerprint: Option<String>,
     task: JoinHandle<()>,
 }
 
@@ -108,31 +118,43 @@ impl Daemon {
             Ok(settings) => settings.unwrap_or_default(),
             Err(error) => return tracing::warn!(%error, "the console's settings cannot be read"),
         };
+        self.channels.logins().enable(settings.enabled && settings.chat_login);
         let mut running = self.console.running();
         let lives = running.server.as_ref().is_some_and(|server| !server.task.is_finished());
-        if running.applied.as_ref() == Some(&settings) && lives == settings.enabled {
+        let directory = self.paths.run().join("console");
+        let wanted = Applied { stamp: stamp(&settings, &directory), settings: settings.clone() };
+        if running.applied.as_ref() == Some(&wanted) && lives == settings.enabled {
             return;
         }
         let before = running.trouble.take();
         running.server = None;
-        running.applied = Some(settings.clone());
+        running.applied = Some(wanted);
         if !settings.enabled {
             return;
         }
-        match tokio.block_on(Listening::open(settings.listen)) {
-            Ok(listening) => {
-                let address = listening.address();
+        let opened =
+            Certificate::of(&settings, &directory).map_err(|error| error.to_string()).and_then(|certificate| {
+                let fingerprint = certificate.as_ref().and_then(Certificate::to_compare).map(str::to_owned);
+                let listening = tokio.block_on(Listening::open(&settings, certificate));
+                Ok((listening.map_err(|error| trouble(settings.listen, &error))?, fingerprint))
+            });
+        match opened {
+            Ok((listening, fingerprint)) => {
+                let (address, origin) = (listening.address(), listening.origin());
+                if let Some(applied) = &mut running.applied {
+                    // A certificate may have been made.
+                    applied.stamp = stamp(&settings, &directory);
+                }
                 let host: Arc<dyn Host> = Arc::new(ConsoleHost::new(self, tokio));
                 let task = tokio.spawn(async move {
                     if let Err(error) = listening.serve(host, views).await {
                         tracing::warn!(%error, "the console is no longer served");
                     }
                 });
-                running.server = Some(Server { address, task });
+                running.server = Some(Server { origin, fingerprint, task });
                 tracing::info!(%address, "the console is served");
             }
-            Err(error) => {
-                let why = trouble(settings.listen, &error);
+            Err(why) => {
                 if before.as_ref() != Some(&why) {
                     tracing::warn!("the console is not served: {why}");
                 }
@@ -166,10 +188,10 @@ impl Daemon {
     /// Makes a link that signs a person in once.
     pub(super) fn console_link(&self, user: Option<&str>, uid: u32) -> Response {
         let invalid = |message: String| Response::refused("invalid", message);
-        let address = {
+        let (origin, fingerprint) = {
             let running = self.console.running();
             match (&running.server, &running.trouble) {
-                (Some(server), _) => server.address,
+                (Some(server), _) => (server.origin.clone(), server.fingerprint.clone()),
                 (None, Some(why)) => return Response::refused("down", why.clone()),
                 (None, None) => {
                     return Response::refused(
@@ -196,9 +218,10 @@ impl Daemon {
         }
         match self.console.links.make(&user) {
             Ok(link) => Response::Console(ConsoleLink {
-                link: format!("http://{address}/sign-in/{}", link.code),
+                link: format!("{origin}/sign-in/{}", link.code),
                 user: user.to_string(),
                 expires: link.expires.to_string(),
+                fingerprint,
             }),
             Err(error) => Response::refused("failed", format!("the system provides no random numbers: {error}")),
         }

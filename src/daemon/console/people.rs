@@ -58,5 +58,5 @@ pub(super) fn visitor(db: &Tables, txn: &Read<'_>, digest: TokenDigest) -> Resul
     };
     let Some(rank) = rank(db, txn, &row.user)? else { return Ok(None) };
     let name = db.users.get(txn, &PersonKey::of(&row.user))?.and_then(|user| user.name);
-    Ok(Some(Visitor { session, name, rank, seed: row.seed, digest, token, user: row.user }))
+    Ok(Some(Visitor { session, name, rank, login: row.login, seed: row.seed, digest, token, user: row.user }))
 }

@@ -6,7 +6,7 @@ use crate::configure::{configure, task};
 use crate::entities::console;
 use crate::model::address::UserId;
 use crate::model::configure::{Change, Configure, RoleSpec};
-use crate::model::console::{ConsoleInput, ConsoleSession};
+use crate::model::console::{ConsoleInput, ConsoleSession, Login};
 use crate::model::console_command::ConsoleCommand;
 use crate::model::entity::{Folder, Origin, Role};
 use crate::model::id::{AgentId, ConsoleSessionId};
@@ -41,6 +41,11 @@ pub(crate) fn command(tx: &mut Tx<'_, '_>, session: ConsoleSessionId, command: &
             match about_change(tx, change)? {
                 Some(needed) if may(tx, &signed_in.user, &needed)? => {}
                 _ => return Ok(forbidden()),
+            }
+            if signed_in.login == Login::Chat && needs_link(change) {
+                let message = "You signed in from a chat. Roles, members and agents, with their hosts, are changed only after \
+                               signing in with a link of `hearth console`.";
+                return Ok(Reply::refused("forbidden", message.to_owned()));
             }
             if takes_last_owner(tx, change)? {
                 let message = "This is the only owner. Without one, no one can decide approvals or is told of \
@@ -87,6 +92,22 @@ fn about_change(tx: &Tx<'_, '_>, change: &Change) -> Result<Option<Needed>> {
         Change::Grant(..) | Change::Revoke(..) => Ok(Some(Needed::Owner)),
         _ => Ok(None),
     }
+}
+
+/// Whether a session that was signed in from a chat may not make a change.
+const fn needs_link(change: &Change) -> bool {
+    matches!(
+        change,
+        Change::Grant(..)
+            | Change::Revoke(..)
+            | Change::AddMember(..)
+            | Change::RemoveMember(..)
+            | Change::FreezeAgent(_)
+            | Change::UnfreezeAgent(_)
+            | Change::AllowHost(..)
+            | Change::DenyHost(..)
+            | Change::RevokeHost(..)
+    )
 }
 
 /// Whether a change takes the role of the only owner.

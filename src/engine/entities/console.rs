@@ -4,7 +4,7 @@ use crate::Result;
 use crate::entities::change;
 use crate::entities::change::ChangeResult;
 use crate::model::address::UserId;
-use crate::model::console::{ConsoleInput, ConsoleSession, ConsoleSettings, ReplacedToken, TokenDigest};
+use crate::model::console::{ConsoleInput, ConsoleSession, ConsoleSettings, Login, ReplacedToken, TokenDigest};
 use crate::model::id::ConsoleSessionId;
 use crate::model::report::{Action, Reply};
 use crate::rules::texts;
@@ -28,7 +28,10 @@ pub(crate) fn put(tx: &mut Tx<'_, '_>, settings: &ConsoleSettings) -> Result<Cha
 /// Begins, changes or ends a session.
 pub(crate) fn session(tx: &mut Tx<'_, '_>, input: &ConsoleInput) -> Result<Reply> {
     match input {
-        ConsoleInput::SignIn { user, token, browser } => sign_in(tx, user, *token, browser),
+        ConsoleInput::SignIn { user, token, browser, login } => {
+            let browser = NewBrowser { name: browser, login: *login };
+            sign_in(tx, user, *token, &browser)
+        }
         ConsoleInput::Rotate { session, from, to } => rotate(tx, *session, *from, *to),
         ConsoleInput::Confirm(session) => confirm(tx, *session),
         ConsoleInput::SignOut(session) => {
@@ -44,7 +47,14 @@ fn gone(session: ConsoleSessionId) -> Reply {
     Reply::refused("unknown", texts::missing("console session", session))
 }
 
-fn sign_in(tx: &mut Tx<'_, '_>, user: &UserId, token: TokenDigest, browser: &str) -> Result<Reply> {
+/// A browser in which a person signs in.
+struct NewBrowser<'a> {
+    /// What it calls itself.
+    name: &'a str,
+    login: Login,
+}
+
+fn sign_in(tx: &mut Tx<'_, '_>, user: &UserId, token: TokenDigest, browser: &NewBrowser<'_>) -> Result<Reply> {
     if !may_sign_in(tx, user)? {
         let message = format!("{user} has no role and is a member of no agent, so the console has nothing to show");
         return Ok(Reply::refused("forbidden", message));
@@ -54,7 +64,8 @@ fn sign_in(tx: &mut Tx<'_, '_>, user: &UserId, token: TokenDigest, browser: &str
         return Ok(Reply::refused("taken", "this token is that of another session".to_owned()));
     }
     make_room(tx)?;
-    let browser: String = browser.chars().filter(|c| !c.is_control()).take(ConsoleSession::BROWSER_MAX).collect();
+    let login = browser.login;
+    let browser: String = browser.name.chars().filter(|c| !c.is_control()).take(ConsoleSession::BROWSER_MAX).collect();
     let now = tx.now.wall;
     let row = ConsoleSession {
         user: user.clone(),
@@ -64,6 +75,7 @@ fn sign_in(tx: &mut Tx<'_, '_>, user: &UserId, token: TokenDigest, browser: &str
         browser,
         signed_in: now,
         rotated: now,
+        login,
     };
     let id = tx.db.allocate::<ConsoleSessionId>(tx)?;
     tx.db.console_sessions.put(tx, &id, &row)?;
@@ -71,7 +83,7 @@ fn sign_in(tx: &mut Tx<'_, '_>, user: &UserId, token: TokenDigest, browser: &str
 }
 
 /// Whether a person has a role or is a member of an agent.
-fn may_sign_in(tx: &Tx<'_, '_>, user: &UserId) -> Result<bool> {
+pub(crate) fn may_sign_in(tx: &Tx<'_, '_>, user: &UserId) -> Result<bool> {
     let person = PersonKey::of(user);
     let known = tx.db.users.get(tx, &person)?.is_some_and(|row| row.id == *user);
     if !known {
@@ -138,6 +150,7 @@ mod tests {
             browser: String::new(),
             signed_in: at(0),
             rotated: at(rotated),
+            login: Login::Link,
         };
         let day = 24 * 3_600_000;
         assert_eq!(row(0).expires(), at(7 * day));

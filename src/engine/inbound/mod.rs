@@ -16,6 +16,7 @@ use std::borrow::Cow;
 pub(crate) mod answer;
 mod cards;
 pub(crate) mod duplicate;
+pub(crate) mod login;
 pub(crate) mod pairing;
 
 /// Routes an inbound message in one transaction: duplicate check, chat, sender, then each wiring on its own.

@@ -1,5 +1,5 @@
-//! Messages with a code for pairing. They are recorded as dropped, without text, so that the code is in no message, prompt
-//! or journal.
+//! Messages with a code for pairing or signing in. They are recorded as dropped, without text, so that the code is in no
+//! message, prompt or journal.
 
 use crate::delivery::notice;
 use crate::inbound::duplicate;
@@ -14,15 +14,8 @@ use crate::{Result, routing};
 
 /// Consumes a message with a code. The daemon has compared the code and holds the pairing.
 pub(crate) fn code(tx: &mut Tx<'_, '_>, event: &InboundEvent, used: PairingCodeUse) -> Result<Reply> {
-    let remembered = EventKey::of(event);
-    if let Some(seen) = remembered.as_ref().map(|event| event.find(tx)).transpose()?.flatten() {
-        let threads = threads::known(tx, event)?;
-        return duplicate::repeat(tx, event, threads, &seen);
-    }
-    let chat = chats::find(tx, &event.source.channel, &event.source.platform_id)?.map(|(id, _)| id);
-    routing::record_drop(tx, event, chat, None, Reason::PairingCode)?;
-    if let Some(remembered) = remembered {
-        remembered.remember(tx, SeenOutcome::refused(Reason::PairingCode))?;
+    if let Some(repeated) = consume(tx, event)? {
+        return Ok(repeated);
     }
     match used {
         PairingCodeUse::Accepted => {
@@ -39,6 +32,27 @@ pub(crate) fn code(tx: &mut Tx<'_, '_>, event: &InboundEvent, used: PairingCodeU
         }
         PairingCodeUse::Void => {}
     }
+    consumed(tx, event)
+}
+
+/// Records a message as dropped, without its text. Returns the answer if it was consumed before.
+pub(crate) fn consume(tx: &mut Tx<'_, '_>, event: &InboundEvent) -> Result<Option<Reply>> {
+    let remembered = EventKey::of(event);
+    if let Some(seen) = remembered.as_ref().map(|event| event.find(tx)).transpose()?.flatten() {
+        let threads = threads::known(tx, event)?;
+        return duplicate::repeat(tx, event, threads, &seen).map(Some);
+    }
+    let chat = chats::find(tx, &event.source.channel, &event.source.platform_id)?.map(|(id, _)| id);
+    routing::record_drop(tx, event, chat, None, Reason::PairingCode)?;
+    if let Some(remembered) = remembered {
+        remembered.remember(tx, SeenOutcome::refused(Reason::PairingCode))?;
+    }
+    Ok(None)
+}
+
+/// The answer to a message with a code.
+pub(crate) fn consumed(tx: &Tx<'_, '_>, event: &InboundEvent) -> Result<Reply> {
+    let chat = chats::find(tx, &event.source.channel, &event.source.platform_id)?.map(|(id, _)| id);
     let report =
         RouteReport { outcome: Outcome::Consumed, reason: Some(Reason::PairingCode), ..routing::blank(event, chat) };
     Ok(Reply::Routed(report))

@@ -433,7 +433,13 @@ fn outgoing(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         let (id, outbound) = outbound(number, state, thread);
         db.outbound.put(txn, &id, &outbound)?;
     }
-    let notice = Outbound { author: Author::Hearth, ..outbound(9, OutState::Abandoned { at: at(9) }, None).1 };
+    let console = Address {
+        channel: ChannelName::new("console").unwrap(),
+        platform_id: foreign("main/telegram:42"),
+        thread: None,
+    };
+    let notice = outbound(9, OutState::Abandoned { at: at(9) }, None).1;
+    let notice = Outbound { author: Author::Hearth, to: Some(console), ..notice };
     db.outbound.put(txn, &OutboundId::new(9), &notice)?;
     let carried = OutState::Carried { at: at(8), message: Some(MessageId::new(8)) };
     let (id, row) = outbound(10, carried, None);

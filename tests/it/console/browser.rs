@@ -94,6 +94,13 @@ fn pages_look_well() {
         browser.go(&format!("http://{here}/{page}"));
         look(&mut browser, &console, &page.replace('/', "-"));
     }
+    let memory = console.host.data().join("groups/main/memory");
+    std::fs::create_dir_all(&memory).unwrap();
+    std::fs::write(memory.join("family.md"), "Grace's birthday is on 9 December.\nMel is allergic to nuts.\n").unwrap();
+    for (page, name) in [("search?q=grace+news", "found"), ("memory/main/memory%2Ffamily.md", "remembered")] {
+        browser.go(&format!("http://{here}/{page}"));
+        look(&mut browser, &console, name);
+    }
     browser.go(&format!("http://{here}/asked/ap1"));
     look(&mut browser, &console, "decision");
     browser.go(&format!("http://{here}/chat/main"));

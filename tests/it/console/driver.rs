@@ -127,8 +127,18 @@ impl Drop for Browser {
 }
 
 /// The pictures of docs/console.md.
-const DOCUMENTED: [&str; 6] =
-    ["home-desktop", "decision-phone", "chat-desktop-dark", "why-phone", "tasks-desktop", "people-phone-dark"];
+const DOCUMENTED: [&str; 10] = [
+    "home-desktop",
+    "decision-phone",
+    "chat-desktop-dark",
+    "why-phone",
+    "tasks-desktop",
+    "people-phone-dark",
+    "login-phone",
+    "found-desktop",
+    "remembered-phone",
+    "agents-main-desktop-dark",
+];
 
 /// Where a picture goes: into the documents if they are to be updated and have it.
 fn picture(name: &str) -> PathBuf {

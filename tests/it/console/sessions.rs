@@ -3,7 +3,7 @@
 use hearth::model::address::UserId;
 use hearth::model::approval::{ApprovalState, Decider};
 use hearth::model::card::PromptSubject;
-use hearth::model::console::{ConsoleInput, ConsoleSession};
+use hearth::model::console::{ConsoleInput, ConsoleSession, Login};
 use hearth::model::id::{ApprovalId, ConsoleSessionId};
 use hearth::model::report::Reply;
 use hearth::model::{Input, Millis};
@@ -41,7 +41,8 @@ fn user(text: &str) -> UserId {
 }
 
 fn sign_in(world: &mut World, person: &str, token: u8) -> Reply {
-    let input = ConsoleInput::SignIn { user: user(person), token: [token; 32], browser: "a\nb".to_owned() };
+    let input =
+        ConsoleInput::SignIn { user: user(person), token: [token; 32], browser: "a\nb".to_owned(), login: Login::Link };
     world.put(Input::Console(input))
 }
 

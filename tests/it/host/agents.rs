@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::fake_api::FakeApi;
-use super::{CHAT, Host, skipped};
+use super::{CHAT, Ended, Host, Running, skipped};
 
 /// A program that behaves like agents with the Agent Client Protocol.
 pub(crate) const ACP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/container/agent-runner/tests/process/acp_agent.py");
@@ -60,6 +60,13 @@ pub(crate) fn results(api: &FakeApi) -> Vec<(String, bool)> {
 
 pub(crate) fn done(text: &str) -> (String, bool) {
     (text.to_owned(), false)
+}
+
+/// A search. Its words come last, so it cannot have the data directory after them.
+pub(crate) fn searched(host: &Host, query: &str) -> Ended {
+    let mut command = host.bare(env!("CARGO_BIN_EXE_hearth"));
+    command.arg("--data").arg(host.data()).args(["search", query]);
+    Running::start(command, b"").end()
 }
 
 pub(crate) fn json_of(host: &Host, arguments: &[&str]) -> Value {

@@ -273,6 +273,8 @@ pub(super) const BANS: &[Ban] = &[
         places: &[
             ("src/http.rs", "chooses the cryptography of TLS"),
             ("src/gateway/opened/", "ends TLS where the gate looks inside, with the same"),
+            ("src/console/certificate.rs", "TLS of the console, with the same"),
+            ("src/console/secured.rs", "and its connections"),
             (
                 "src/runtime/podman/client.rs",
                 "names the same, which a client wants to know also where nothing is encrypted",
@@ -295,7 +297,10 @@ pub(super) const BANS: &[Ban] = &[
     Ban {
         thing: Thing::Crate("tokio_rustls"),
         within: "",
-        places: &[("src/gateway/opened/", "ends TLS where the gate looks inside")],
+        places: &[
+            ("src/gateway/opened/", "ends TLS where the gate looks inside"),
+            ("src/console/secured.rs", "connections of browsers"),
+        ],
         why: "every connection is secured in the same way",
     },
     Ban {
@@ -310,8 +315,9 @@ pub(super) const BANS: &[Ban] = &[
         places: &[
             ("src/gateway/opened/authority.rs", "certificates for hosts with bound secrets"),
             ("src/gateway/opened/tests.rs", "the certificate of such a host"),
+            ("src/console/certificate.rs", "the certificate of the console, which signs nothing else"),
         ],
-        why: "one place makes certificates",
+        why: "few places make certificates",
     },
     Ban {
         thing: Thing::Crate("podman_api"),

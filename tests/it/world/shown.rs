@@ -50,6 +50,7 @@ pub(crate) fn input_line(input: &Input) -> String {
         Input::Group(agent, GroupInput::Skips(look)) => format!("{} skips of {agent}", look.found.len()),
         Input::Group(agent, happened) => format!("files of {agent}: {happened:?}"),
         Input::PairingCode(event, used) => format!("pairing code from {:?}: {used:?}", event.source),
+        Input::LoginCode(event, used) => format!("login code from {:?}: {used:?}", event.source),
         Input::Continue(rest) => format!("continue {rest:?}"),
     }
 }

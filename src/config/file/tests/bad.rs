@@ -88,9 +88,12 @@ const BAD: &[(&str, usize, &str)] = &[
     (
         "[console]\nlisten = \"0.0.0.0:18790\"",
         3,
-        "`console.listen` cannot be \"0.0.0.0:18790\": the console has no TLS",
+        "`console.listen` is \"0.0.0.0:18790\", which no browser can ask for; write how browsers find this machine",
     ),
-    ("[console]\ntls_cert = \"a\"", 3, "`tls_cert` is not supported yet in [console]; remove it"),
+    ("[console]\nnames = [\"a b\"]", 3, "`console.names`: "),
+    ("[console]\ntls_cert = \"/a\"", 3, "`console.tls_cert` has no key; write `tls_key` as well"),
+    ("[console]\ntls_key = \"/a\"", 3, "`console.tls_key` has no certificate; write `tls_cert` as well"),
+    ("[console]\ntls_cert = \"a\"\ntls_key = \"/b\"", 3, "`console.tls_cert` is \"a\"; write the whole path"),
     ("[channels.console]\ntype = \"webhook\"", 2, "the channel `console` always exists: `[console]` configures it"),
     ("retention = 5", 2, "`retention` is an integer; write a table; begin it with [retention]"),
     (

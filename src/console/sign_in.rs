@@ -1,0 +1,134 @@
+//! Signing in: by a link, or by a code that the person sends to a bot. No page signs in but by its button.
+
+use std::sync::Arc;
+
+use axum::http::header::{SET_COOKIE, USER_AGENT};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+
+use super::form::Form;
+use super::serve::{Console, blocking, failed, go, page};
+use super::site::Cookie;
+use super::{ChatLogin, Trouble, guard, pages, token};
+use crate::model::console::TokenDigest;
+
+/// A request of a browser that may have no session.
+#[derive(Clone, Copy)]
+pub(super) struct Unknown<'a> {
+    pub(super) is_post: bool,
+    pub(super) path: &'a str,
+    pub(super) headers: &'a HeaderMap,
+}
+
+impl Unknown<'_> {
+    /// What the browser calls itself.
+    fn browser(&self) -> String {
+        self.headers.get(USER_AGENT).and_then(|name| name.to_str().ok()).unwrap_or_default().to_owned()
+    }
+}
+
+impl Console {
+    /// The answer, if a request is about signing in; else the form comes back.
+    pub(super) async fn sign_in_pages(self: &Arc<Self>, request: Unknown<'_>, form: Form) -> (Form, Option<Response>) {
+        if let (false, Some(code)) = (request.is_post, request.path.strip_prefix("/sign-in/")) {
+            return (form, Some(self.offer_sign_in(code.to_owned()).await));
+        }
+        let answer = match (request.is_post, request.path) {
+            (true, "/sign-in") => return (Form::default(), Some(self.sign_in(request, form).await)),
+            (true, "/login") => self.begin_login(request).await,
+            (false, "/login") => self.show_login(request).await,
+            (true, "/login/end") => self.end_login(request).await,
+            _ => return (form, None),
+        };
+        (form, Some(answer))
+    }
+
+    /// The page for browsers without a session.
+    pub(super) fn signed_out(&self, status: StatusCode) -> Response {
+        page(status, pages::sign_in::signed_out(self.host.has_chat_login()))
+    }
+
+    async fn offer_sign_in(self: &Arc<Self>, code: String) -> Response {
+        let console = Arc::clone(self);
+        let known = code.clone();
+        let user = blocking(move || Ok(console.host.of_link(&known))).await;
+        match user {
+            Ok(Some(user)) => page(StatusCode::OK, pages::sign_in::offer(&code, &user)),
+            Ok(None) => page(StatusCode::GONE, pages::sign_in::expired()),
+            Err(trouble) => failed(None, &trouble),
+        }
+    }
+
+    async fn sign_in(self: &Arc<Self>, request: Unknown<'_>, form: Form) -> Response {
+        let browser = request.browser();
+        let console = Arc::clone(self);
+        let signed = blocking(move || {
+            let new = token::new_token().map_err(|error| Trouble::Failed(error.to_string()))?;
+            console.host.sign_in(form.get("code"), token::digest(&new), &browser)?;
+            Ok(new)
+        })
+        .await;
+        match signed {
+            Ok(new) => self.with_cookie(go("/"), Cookie::Session, Some(&new)),
+            Err(Trouble::NotFound(_)) => page(StatusCode::GONE, pages::sign_in::expired()),
+            Err(trouble) => failed(None, &trouble),
+        }
+    }
+
+    /// Shows a code to a browser, which gets a cookie of its own for it.
+    async fn begin_login(self: &Arc<Self>, request: Unknown<'_>) -> Response {
+        let (console, browser) = (Arc::clone(self), request.browser());
+        let begun = blocking(move || {
+            let new = token::new_token().map_err(|error| Trouble::Failed(error.to_string()))?;
+            Ok(console.host.begin_login(token::digest(&new), &browser)?.then_some(new))
+        })
+        .await;
+        match begun {
+            Ok(Some(new)) => self.with_cookie(go("/login"), Cookie::Login, Some(&new)),
+            Ok(None) => self.signed_out(StatusCode::FORBIDDEN),
+            Err(trouble) => failed(None, &trouble),
+        }
+    }
+
+    /// The code, or who sent it. Consumes nothing.
+    async fn show_login(self: &Arc<Self>, request: Unknown<'_>) -> Response {
+        let Some(browser) = self.browser(request) else { return self.signed_out(StatusCode::OK) };
+        let console = Arc::clone(self);
+        match blocking(move || Ok(console.host.login(browser))).await {
+            Ok(Some(state)) => page(StatusCode::OK, pages::sign_in::login(&state)),
+            Ok(None) => page(StatusCode::OK, pages::sign_in::login(&ChatLogin::Void)),
+            Err(trouble) => failed(None, &trouble),
+        }
+    }
+
+    async fn end_login(self: &Arc<Self>, request: Unknown<'_>) -> Response {
+        let Some(browser) = self.browser(request) else { return self.signed_out(StatusCode::FORBIDDEN) };
+        let (console, name) = (Arc::clone(self), request.browser());
+        let signed = blocking(move || {
+            let new = token::new_token().map_err(|error| Trouble::Failed(error.to_string()))?;
+            console.host.end_login(browser, token::digest(&new), &name)?;
+            Ok(new)
+        })
+        .await;
+        match signed {
+            Ok(new) => {
+                let response = self.with_cookie(go("/"), Cookie::Session, Some(&new));
+                self.with_cookie(response, Cookie::Login, None)
+            }
+            Err(Trouble::NotFound(_)) => page(StatusCode::GONE, pages::sign_in::login(&ChatLogin::Void)),
+            Err(trouble) => failed(None, &trouble),
+        }
+    }
+
+    /// The digest of what a browser has in which a person is signing in from a chat.
+    fn browser(&self, request: Unknown<'_>) -> Option<TokenDigest> {
+        guard::cookie(&self.site, Cookie::Login, request.headers).map(token::digest)
+    }
+
+    fn with_cookie(&self, mut response: Response, which: Cookie, token: Option<&str>) -> Response {
+        if let Some(cookie) = guard::set_cookie(&self.site, which, token) {
+            response.headers_mut().append(SET_COOKIE, cookie);
+        }
+        response
+    }
+}
