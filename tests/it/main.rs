@@ -84,6 +84,7 @@ mod points;
 mod prerequisites;
 mod prompt_cap;
 mod providers_page;
+mod recall_killed;
 mod reconnect;
 mod recovery;
 mod requests;
