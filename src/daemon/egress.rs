@@ -28,13 +28,27 @@ const BATCH: Duration = Duration::from_secs(1);
 /// Waiting reports. With more, those about the same endpoint with the same verdict are put together.
 const WAITING_MAX: usize = 1_024;
 
+/// The way out, and the reports about its connections.
+pub(super) struct WayOut {
+    pub(super) egress: Arc<Egress>,
+    reports: Arc<Reports>,
+}
+
+impl WayOut {
+    /// Ends the way out, and hands over what was not reported yet. Call it while the engine still runs.
+    pub(super) fn shut_down(&self, inbox: &Inbox) {
+        self.egress.cut();
+        self.reports.hand_over(inbox);
+    }
+}
+
 /// Starts the way out.
 pub(super) fn start(
     paths: &Paths,
     metrics: &Arc<Metrics>,
     inbox: &Arc<Inbox>,
     opener: &Arc<Opener>,
-) -> Result<Arc<Egress>, Error> {
+) -> Result<WayOut, Error> {
     let reports = Arc::new(Reports::default());
     let (seen, asks, metrics) = (Arc::clone(&reports), Arc::clone(inbox), Arc::clone(metrics));
     let hooks = Hooks {
@@ -45,18 +59,18 @@ pub(super) fn start(
         }),
     };
     let egress = Egress::start(Setup { directory: paths.run().join("network"), reach: Outside::default(), hooks })?;
-    let inbox = Arc::downgrade(inbox);
+    let (inbox, waited) = (Arc::downgrade(inbox), Arc::clone(&reports));
     worker::start("connections", move || {
         loop {
-            let batch = reports.take();
+            waited.wait();
             let Some(inbox) = inbox.upgrade() else { return };
-            inbox.push(Item::of(Input::Connections(batch)));
+            waited.hand_over(&inbox);
             drop(inbox);
             std::thread::sleep(BATCH);
         }
     })
     .map(drop)?;
-    Ok(Arc::new(egress.with_secrets(Arc::clone(opener))))
+    Ok(WayOut { egress: Arc::new(egress.with_secrets(Arc::clone(opener))), reports })
 }
 
 /// Asks the engine to ask a person.
@@ -100,10 +114,17 @@ impl Reports {
         self.added.notify_one();
     }
 
-    /// Waits for connections, and takes all.
-    fn take(&self) -> Vec<ConnectionSeen> {
-        let waiting = self.added.wait_while(self.lock(), |waiting| waiting.is_empty());
-        std::mem::take(&mut waiting.unwrap_or_else(PoisonError::into_inner))
+    /// Waits for connections.
+    fn wait(&self) {
+        drop(self.added.wait_while(self.lock(), |waiting| waiting.is_empty()));
+    }
+
+    /// Gives all to the engine. Whoever comes second finds them in its queue.
+    fn hand_over(&self, inbox: &Inbox) {
+        let mut waiting = self.lock();
+        if !waiting.is_empty() {
+            inbox.push(Item::of(Input::Connections(std::mem::take(&mut waiting))));
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<ConnectionSeen>> {
@@ -207,7 +228,7 @@ mod tests {
         }
         reports.add(seen(2, NetVerdict::Asked));
         reports.add(seen(1, NetVerdict::Refused(NetRefusal::Unlisted)));
-        let taken = reports.take();
+        let taken = std::mem::take(&mut *reports.lock());
         assert_eq!((taken.len(), taken.iter().map(|seen| seen.up).sum::<u64>()), (WAITING_MAX + 2, 10_002));
     }
 }

@@ -25,6 +25,7 @@ use crate::model::policy::Policy;
 use crate::model::report::Reply;
 use crate::model::time::Timestamp;
 use crate::runtime::Runtime;
+use crate::state::Store;
 
 pub mod backups;
 pub mod bridges;
@@ -136,6 +137,7 @@ pub struct Daemon {
     paths: Paths,
     token: String,
     stop: Arc<Stop>,
+    way_out: egress::WayOut,
     announcer: Announcer,
     metrics: Arc<Metrics>,
     files: Files,
@@ -161,15 +163,14 @@ impl Daemon {
         let Chosen { runtime, choice } = runtime::choose(&context, given::Hearer::events(&hearer))?;
         tracing::info!("runtime: {}, because {}", runtime.name(), choice.why);
         let builds = runtime.builds_images().then(Arc::<Builds>::default);
-        let engine = Engine::new(store, wish.policy, groups_path(paths))
-            .in_zone(Machine::look().zone(None, None).zone)
-            .with_builds(builds.is_some());
+        let engine = engine_of(store, wish.policy, paths, builds.as_ref());
         let (engine, stop, files) = (Arc::new(engine), Arc::new(Stop::default()), Files::open(paths)?);
         let (metrics, opener) = (Metrics::new(engine.store(), runtime.name())?, gateway::opener(paths)?);
+        let way_out = egress::start(paths, &metrics, &inbox, &opener)?;
         let context = WorkerContext {
             inbox: Arc::clone(&inbox),
             gateway: gateway::start(paths, &metrics, &inbox, opener.known())?,
-            egress: egress::start(paths, &metrics, &inbox, &opener)?,
+            egress: Arc::clone(&way_out.egress),
             engine: Arc::clone(&engine),
             runtime: Arc::clone(&runtime),
             stop: Arc::clone(&stop),
@@ -208,6 +209,7 @@ impl Daemon {
             paths: paths.clone(),
             token: token::renew(&paths.token())?,
             stop,
+            way_out,
             announcer: Announcer::of_the_system(),
             metrics,
             fates: BlobGuard::new(&files, &removals),
@@ -382,6 +384,7 @@ impl Daemon {
         self.typing.shut_down();
         self.channels.shut_down();
         self.console.shut_down();
+        self.way_out.shut_down(&self.inbox);
         self.inbox.close();
         let engine = self.engine_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(engine) = engine {
@@ -407,6 +410,12 @@ impl Daemon {
 
 /// Channels that always exist, with what they report through.
 type BuiltIn = (Arc<DeliveryReports>, Arc<Terminals>, FixedChannels);
+
+/// The engine, which knows the time zone of this machine.
+fn engine_of(store: Store, policy: Policy, paths: &Paths, builds: Option<&Arc<Builds>>) -> Engine {
+    let engine = Engine::new(store, policy, groups_path(paths));
+    engine.in_zone(Machine::look().zone(None, None).zone).with_builds(builds.is_some())
+}
 
 /// The terminals, and the channels that always exist.
 fn built_in(reports: DeliveryReports, metrics: &Arc<Metrics>) -> Result<BuiltIn, Error> {

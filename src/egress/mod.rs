@@ -48,6 +48,8 @@ pub mod trial;
 
 /// Threads that copy.
 const THREADS: usize = 2;
+/// How long cut connections may take to end.
+const CUT_PATIENCE: Duration = Duration::from_secs(2);
 /// Pause after a connection could not be accepted.
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
@@ -97,6 +99,8 @@ pub struct Egress {
     reach: Reach,
     directory: PathBuf,
     slots: Arc<Semaphore>,
+    /// How many there are.
+    slots_max: u32,
     open: Mutex<HashMap<Key, Open>>,
     /// Incarnations whose directories an earlier daemon left.
     left: Mutex<Vec<Key>>,
@@ -105,7 +109,7 @@ pub struct Egress {
 
 /// An open socket. It is closed, and its connections are cut, when this is dropped.
 struct Open {
-    _end: watch::Sender<bool>,
+    end: watch::Sender<bool>,
     run: Arc<EgressRun>,
     access: NetworkAccess,
 }
@@ -122,12 +126,14 @@ impl Egress {
         let directory = directory.canonicalize().map_err(listen)?;
         let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("egress").enable_all().build();
         let left = Mutex::new(agent_socket::incarnations_in(&directory));
+        let slots = run::all_slots();
         Ok(Self {
             runtime: Some(runtime.map_err(Error::Threads)?),
             hooks: Arc::new(hooks),
             reach,
             directory,
-            slots: run::all_slots(),
+            slots_max: u32::try_from(slots.available_permits()).unwrap_or(u32::MAX),
+            slots,
             open: Mutex::default(),
             left,
             opener: None,
@@ -165,7 +171,7 @@ impl Egress {
         let run = Arc::new(EgressRun::new(key, policy, hooks, self.reach.clone(), slots, known));
         let (end, ended) = watch::channel(false);
         runtime.spawn(accept(listener, Arc::clone(&run), ended));
-        open.insert(key, Open { _end: end, run, access: access.clone() });
+        open.insert(key, Open { end, run, access: access.clone() });
         Ok(access)
     }
 
@@ -219,6 +225,23 @@ impl Egress {
         let key = (session, incarnation);
         if lock(&self.open).remove(&key).is_some() {
             self.remove(key);
+        }
+    }
+
+    /// Cuts all connections, and waits until each was reported. No more are served. Call it before the daemon ends.
+    pub fn cut(&self) {
+        lock(&self.open).values().for_each(|open| open.end.send_modify(|end| *end = true));
+        let Some(runtime) = &self.runtime else { return };
+        let (slots, (cut, all_cut)) = (Arc::clone(&self.slots), std::sync::mpsc::channel());
+        let all = self.slots_max;
+        runtime.spawn(async move {
+            if slots.acquire_many(all).await.is_ok() {
+                // No one waits any more if this took too long.
+                cut.send(()).unwrap_or_default();
+            }
+        });
+        if all_cut.recv_timeout(CUT_PATIENCE).is_err() {
+            tracing::warn!("connections of agents did not end in time; some are not recorded");
         }
     }
 

@@ -57,6 +57,16 @@ print(plain.server_address[1], secure.server_address[1], echo.server_address[1],
 sys.stdin.read()
 "#;
 
+/// A server that speaks HTTP/2 alone, and says on which port it listens.
+const SERVER_2: &str = r#"
+const fs = require("fs"), dir = process.argv[1];
+const of = name => fs.readFileSync(dir + "/" + name);
+const server = require("http2").createSecureServer({ cert: of("cert.pem"), key: of("key.pem"), allowHTTP1: false });
+server.on("stream", stream => { stream.respond({ ":status": 200 }); stream.end("hello from outside"); });
+server.listen(0, "127.0.0.1", () => console.log(server.address().port));
+process.stdin.on("end", () => process.exit()).resume();
+"#;
+
 /// A package of Python, one of npm, and a Git repository, as files.
 const FILES: &str = r#"
 set -e
@@ -84,25 +94,31 @@ git -C repo.git update-server-info
 "#;
 
 struct Outside {
-    server: Child,
-    ports: [u16; 3],
+    servers: [Child; 2],
+    ports: [u16; 4],
 }
 
 impl Outside {
     fn start(files: &Path) -> Self {
-        let words = ["-c", SERVER, files.to_str().unwrap()];
-        let mut server =
-            Command::new("python3").args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let ports: Vec<u16> = line.split_whitespace().map(|port| port.parse().unwrap()).collect();
-        Self { server, ports: ports.try_into().unwrap() }
+        let (mut servers, mut ports) = (Vec::new(), Vec::new());
+        for (program, words) in [("python3", ["-c", SERVER]), ("node", ["-e", SERVER_2])] {
+            let mut server = Command::new(program);
+            server.args(words).arg(files).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut server = server.spawn().unwrap();
+            let mut line = String::new();
+            BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            ports.extend(line.split_whitespace().map(|port| port.parse::<u16>().unwrap()));
+            servers.push(server);
+        }
+        Self { servers: servers.try_into().unwrap(), ports: ports.try_into().unwrap() }
     }
 }
 
 impl Drop for Outside {
     fn drop(&mut self) {
-        drop(self.server.kill().and_then(|()| self.server.wait()));
+        for server in &mut self.servers {
+            drop(server.kill().and_then(|()| server.wait()));
+        }
     }
 }
 
@@ -118,8 +134,8 @@ const fn tried(program: &'static str, how: &'static str, command: &'static str, 
     Tried { program, how, command, says }
 }
 
-/// `PLAIN`, `SECURE` and `ECHO` are replaced by ports, and `@PEM@` by the certificate. `BARE` removes the variables of the proxy.
-const PROGRAMS: [Tried; 18] = [
+/// `PLAIN`, `SECURE`, `ECHO` and `SECOND` are replaced by ports, and `@PEM@` by the certificate. `BARE` removes the variables of the proxy.
+const PROGRAMS: [Tried; 22] = [
     tried("curl", "HTTP by name", "BARE curl -sS http://this-machine.internal:PLAIN/hello", "hello from outside"),
     tried("curl", "HTTP by proxy", "curl -sS http://this-machine.internal:PLAIN/hello", "hello from outside"),
     tried(
@@ -138,6 +154,30 @@ const PROGRAMS: [Tried; 18] = [
         "curl",
         "WebSocket by name",
         "BARE curl -sS -N --max-time 5 -H 'Connection: Upgrade' -H 'Upgrade: websocket' -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==' http://this-machine.internal:PLAIN/socket --output - | tail -c 5",
+        "hello",
+    ),
+    tried(
+        "curl",
+        "HTTP/2 by name",
+        "BARE curl -sS --http2 --cacert @PEM@ -w ' over %{http_version}' https://this-machine.internal:SECOND/",
+        "hello from outside over 2",
+    ),
+    tried(
+        "curl",
+        "HTTP/2 by proxy",
+        "curl -sS --http2 --cacert @PEM@ -w ' over %{http_version}' https://this-machine.internal:SECOND/",
+        "hello from outside over 2",
+    ),
+    tried(
+        "Node http2",
+        "HTTP/2 by name",
+        "BARE node -e 'const c = require(\"http2\").connect(\"https://this-machine.internal:SECOND\", { ca: require(\"fs\").readFileSync(\"@PEM@\") }); const s = c.request({ \":path\": \"/\" }); s.on(\"data\", d => console.log(d.toString())); s.on(\"end\", () => c.close())'",
+        "hello from outside",
+    ),
+    tried(
+        "Python websockets",
+        "WebSocket over TLS by name",
+        "BARE SSL_CERT_FILE=@PEM@ /usr/bin/python3 -c 'import asyncio, websockets; exec(\"async def talk():\\n async with websockets.connect(\\\"wss://this-machine.internal:SECURE/socket\\\") as s: print(await s.recv())\"); asyncio.run(talk())' 2>&1 | tail -3",
         "hello",
     ),
     tried("wget", "HTTP by name", "BARE wget -qO- http://this-machine.internal:PLAIN/hello", "hello from outside"),
@@ -258,10 +298,10 @@ fn programs_that_know_nothing_of_it_work() {
     furnished(&house, &outside, "listed");
     let certificate = house.path("data/groups/py/cert.pem");
     std::fs::copy(house.path("user/cert.pem"), &certificate).unwrap();
-    let [plain, secure, echo] = outside.ports.map(|port| port.to_string());
+    let [plain, secure, echo, second] = outside.ports.map(|port| port.to_string());
     let filled = |command: &str| {
         let command = command.replace("BARE", BARE).replace("PLAIN", &plain).replace("SECURE", &secure);
-        command.replace("ECHO", &echo).replace("@PEM@", certificate.to_str().unwrap())
+        command.replace("ECHO", &echo).replace("SECOND", &second).replace("@PEM@", certificate.to_str().unwrap())
     };
     let commands: Vec<String> = PROGRAMS.iter().map(|tried| filled(tried.command)).collect();
     let mut table = "| program | how |\n|---|---|\n".to_owned();
@@ -318,6 +358,28 @@ fn what_no_rule_allows_is_refused_and_recorded() {
     let shown = house.hearth(&["net", "--json"]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("other.example"), "{shown}");
+}
+
+/// A connection that is open when the daemon is stopped is recorded.
+#[test]
+fn a_clean_stop_loses_no_connection() {
+    let house = House::new();
+    if !possible() || !has_networks(&house) {
+        return;
+    }
+    let outside = prepared(&house);
+    furnished(&house, &outside, "listed");
+    let [plain, ..] = outside.ports;
+    // The server has answered, and would answer again.
+    let open = format!(
+        "nohup python3 -c 'import http.client, time; c = http.client.HTTPConnection(\"this-machine.internal\", {plain}); \
+         c.request(\"GET\", \"/hello\"); c.getresponse().read(); open(\"held\", \"w\").close(); time.sleep(600)' \
+         > /dev/null 2>&1 & while [ ! -e held ]; do sleep 0.05; done; echo held"
+    );
+    assert!(said(&house, &[open])[0].contains("held"));
+    // `hearth chat` has stopped the daemon that it started.
+    let shown = String::from_utf8_lossy(&house.hearth(&["net", "--json"]).stdout).into_owned();
+    assert!(shown.contains(&plain.to_string()), "{shown}");
 }
 
 /// Where the network cannot be closed, the agent does not start, and the message says what to do.

@@ -141,7 +141,7 @@ impl Opening<'_> {
 }
 
 fn placeholder(access: &NetworkAccess) -> String {
-    let secrets = access.secrets.as_ref().and_then(|secrets| secrets.placeholders.first());
+    let secrets = access.secrets.as_ref().and_then(|secrets| secrets.variables.first());
     secrets.map(|(_, placeholder)| placeholder.clone()).unwrap_or_default()
 }
 
