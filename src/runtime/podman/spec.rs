@@ -78,6 +78,9 @@ pub(super) fn create(order: &Order<'_>) -> Value {
         "read_only_filesystem": true,
         "cap_drop": ["ALL"],
         "no_new_privileges": true,
+        // SELinux would keep the agent from what is mounted and from the daemon's sockets. Other labels for what is mounted
+        // would not help with sockets, and would change files of the user. Without SELinux this has no effect.
+        "selinux_opts": ["disable"],
         // Podman's default is an IPC namespace that other containers may join.
         "ipcns": { "nsmode": "private" },
         "image_volume_mode": "ignore",
