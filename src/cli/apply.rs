@@ -253,8 +253,9 @@ fn warn_of_unknown_secrets(paths: &Paths, configure: &Configure) -> Done {
     };
     for change in &configure.changes {
         let Change::PutAgent(folder, settings) = change else { continue };
-        for AgentSecret { variable, secret } in &settings.secrets {
-            if !secrets.iter().any(|known| known.name == *secret) {
+        for used in &settings.secrets {
+            let (AgentSecret { variable, .. }, secret) = (used, used.used().name());
+            if !secrets.iter().any(|known| known.name == secret) {
                 print::warning(&format!(
                     "`{variable}` of agent {folder} stands for the secret {secret}, which is not defined; add \
                      `[secrets.{secret}]`, or remove the variable"

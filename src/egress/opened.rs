@@ -6,10 +6,11 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-use super::answer::{OPENED, refused};
+use super::answer::{OPENED, malformed, refused};
+use super::request::BadHead;
 use super::run::{Allowed, EgressRun};
 use super::serve::{Seen, say};
-use crate::gateway::opened::{BoundRun, Dial, OpenedHost, Opener, RequestSeen};
+use crate::gateway::opened::{BoundRun, Dial, Finding, Forbidden, OpenedHost, Opener, RequestSeen, Way};
 use crate::model::bound_secret::SecretHost;
 use crate::model::network::{Endpoint, Host, HostRule, NetRefusal, NetVerdict, SeenRequest};
 
@@ -24,6 +25,12 @@ impl Bound {
     pub(super) fn host(&self, to: &Endpoint) -> Option<&Arc<OpenedHost>> {
         let Host::Name(name) = &to.host else { return None };
         self.run.host(&SecretHost { name: name.clone(), port: to.port })
+    }
+
+    /// The base URL by which the host is reached.
+    pub(super) fn base_url(&self, to: &Endpoint) -> Option<String> {
+        let Host::Name(name) = &to.host else { return None };
+        self.run.base_url(&SecretHost { name: name.clone(), port: to.port })
     }
 
     /// The rule for the host, if a secret is bound to it.
@@ -57,6 +64,53 @@ pub(super) async fn serve(opening: Opening, run: &Arc<EgressRun>) {
     if agent.write_all(OPENED).await.is_err() {
         return;
     }
+    let way = way(run, &to, &host, Allowed { rule, private });
+    let (dial, seen, forbidden) = (way.dial, way.seen, (way.forbidden)());
+    let (reader, writer) = agent.into_split();
+    let stream = tokio::io::join(Cursor::new(rest).chain(reader), writer);
+    let served = tokio::select! {
+        served = opener.serve(stream, &host, dial, seen) => served,
+        () = forbidden => Ok(()),
+    };
+    if let Err(error) = served {
+        drop(Seen::new(run, to, NetVerdict::Refused(NetRefusal::Request(error.to_string()))));
+    }
+}
+
+/// A connection to the base URLs of an agent.
+pub(super) struct ByBaseUrl<'a> {
+    pub(super) agent: UnixStream,
+    /// What the program has sent already.
+    pub(super) begun: Vec<u8>,
+    pub(super) bound: &'a Bound,
+}
+
+/// Serves such a connection until it ends. Each request is judged, and is a row.
+pub(super) async fn serve_by_base_url(connection: ByBaseUrl<'_>, run: &Arc<EgressRun>) {
+    let ByBaseUrl { agent, begun, bound } = connection;
+    let find: Finding<'_> = Box::new(|secret| {
+        Box::pin(async move {
+            let (to, host) = bound.run.at_base_url(&secret).ok_or_else(|| malformed(&BadHead::NoBaseUrl))?;
+            match run.judge(&to).await {
+                Ok(allowed) => Ok(way(run, &to, host, allowed)),
+                Err(verdict) => {
+                    let words = refused(&to, &verdict);
+                    drop(Seen::new(run, to, verdict));
+                    Err(words)
+                }
+            }
+        })
+    });
+    let (reader, writer) = agent.into_split();
+    let stream = tokio::io::join(Cursor::new(begun).chain(reader), writer);
+    if let Err(error) = bound.opener.serve_by_base_url(stream, find).await {
+        tracing::warn!(session = %run.session, %error, "an agent does not reach the host of a secret by its base URL");
+    }
+}
+
+/// The way of requests to a host that was judged.
+fn way(run: &Arc<EgressRun>, to: &Endpoint, host: &Arc<OpenedHost>, allowed: Allowed) -> Way {
+    let Allowed { rule, private } = allowed;
     let dial: Dial = {
         let (reach, to) = (run.reach.clone(), to.clone());
         Arc::new(move || {
@@ -73,15 +127,14 @@ pub(super) async fn serve(opening: Opening, run: &Arc<EgressRun>) {
             row.asked(SeenRequest { method, path });
         })
     };
-    let (reader, writer) = agent.into_split();
-    let stream = tokio::io::join(Cursor::new(rest).chain(reader), writer);
-    let served = tokio::select! {
-        served = opener.serve(stream, &host, dial, seen) => served,
-        () = run.forbidden(&to, private) => Ok(()),
+    let forbidden: Forbidden = {
+        let (run, to) = (Arc::clone(run), to.clone());
+        Arc::new(move || {
+            let (run, to) = (Arc::clone(&run), to.clone());
+            Box::pin(async move { run.forbidden(&to, private).await })
+        })
     };
-    if let Err(error) = served {
-        drop(Seen::new(run, to, NetVerdict::Refused(NetRefusal::Request(error.to_string()))));
-    }
+    Way { host: Arc::clone(host), dial, seen, forbidden }
 }
 
 /// Why a request did not pass.

@@ -23,8 +23,10 @@ pub(super) enum BadHead {
     Host,
     #[error("{0}")]
     Target(#[from] BadHost),
-    #[error("only CONNECT and http:// addresses are accepted here")]
+    #[error("only CONNECT, http:// addresses and base URLs of secrets are accepted here")]
     NoProxyRequest,
+    #[error("there is no secret with a base URL by this name; the agent's `secrets` list them as NAME.url")]
+    NoBaseUrl,
     #[error("CONNECT has no body")]
     ConnectBody,
 }

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::answer::{OPENED, malformed, refused};
 use super::leak::in_head;
-use super::opened::{self, Opening};
+use super::opened::{self, ByBaseUrl, Opening};
 use super::relay::{Passing, relay};
 use super::request::{BadHead, Head, Wanted};
 use super::run::EgressRun;
@@ -71,12 +71,17 @@ impl Drop for Seen {
 
 /// Serves a connection to its end.
 pub(super) async fn serve(mut agent: UnixStream, run: Arc<EgressRun>) {
-    let (head, rest) = match timeout(HEAD_PATIENCE, read_head(&mut agent)).await {
-        Ok(Ok(Ok(Some(read)))) => read,
+    let Begun { head, text, rest } = match timeout(HEAD_PATIENCE, read_head(&mut agent)).await {
+        Ok(Ok(Ok(Some(begun)))) => begun,
         Ok(Ok(Err(why))) => return say(agent, &malformed(&why)).await,
         // It said nothing, or broke off.
         Ok(Ok(Ok(None)) | Err(_)) | Err(_) => return,
     };
+    if head.target.starts_with('/')
+        && let Some(bound) = run.bound.get().filter(|bound| bound.run.has_base_urls())
+    {
+        return opened::serve_by_base_url(ByBaseUrl { agent, begun: [text, rest].concat(), bound }, &run).await;
+    }
     let wanted = match Wanted::of(&head) {
         Ok(wanted) => wanted,
         Err(why) => return say(agent, &malformed(&why)).await,
@@ -88,8 +93,10 @@ pub(super) async fn serve(mut agent: UnixStream, run: Arc<EgressRun>) {
     if let Some(bound) = run.bound.get()
         && let Some(host) = bound.host(&to)
     {
-        if head_to_send.is_some() {
-            let verdict = NetVerdict::Refused(NetRefusal::NotTls);
+        let by_base_url = bound.base_url(&to).map(|url| NetRefusal::Request(format!("this agent reaches it by {url}")));
+        let refusal = by_base_url.or_else(|| head_to_send.is_some().then_some(NetRefusal::NotTls));
+        if let Some(refusal) = refusal {
+            let verdict = NetVerdict::Refused(refusal);
             let words = refused(&to, &verdict);
             drop(Seen::new(&run, to, verdict));
             return say(agent, &words).await;
@@ -134,7 +141,7 @@ pub(super) async fn serve(mut agent: UnixStream, run: Arc<EgressRun>) {
 /// Refuses a connection before it is served. What it wants is read, so that the refusal can be reported.
 pub(super) async fn refuse(mut agent: UnixStream, run: &Arc<EgressRun>, verdict: NetVerdict) {
     let read = timeout(LAST_PATIENCE, read_head(&mut agent)).await;
-    let Ok(Ok(Ok(Some((head, _))))) = read else { return };
+    let Ok(Ok(Ok(Some(Begun { head, .. })))) = read else { return };
     if let Ok(Wanted::Connect(to) | Wanted::Request(to, _)) = Wanted::of(&head) {
         let words = refused(&to, &verdict);
         drop(Seen::new(run, to, verdict));
@@ -172,7 +179,16 @@ async fn upstream_head(upstream: &TcpStream, head: &[u8], counted: &AtomicU64) -
     Ok(())
 }
 
-type ReadHead = Result<Option<(Head, Vec<u8>)>, BadHead>;
+/// A connection of which the first head has come.
+struct Begun {
+    head: Head,
+    /// The head as it came.
+    text: Vec<u8>,
+    /// What followed it at once.
+    rest: Vec<u8>,
+}
+
+type ReadHead = Result<Option<Begun>, BadHead>;
 
 /// Reads a head, and what followed it at once.
 async fn read_head(agent: &mut UnixStream) -> io::Result<ReadHead> {
@@ -181,7 +197,7 @@ async fn read_head(agent: &mut UnixStream) -> io::Result<ReadHead> {
         match Head::read(&bytes) {
             Ok(Some(head)) => {
                 let rest = bytes.split_off(head.length.min(bytes.len()));
-                return Ok(Ok(Some((head, rest))));
+                return Ok(Ok(Some(Begun { head, text: bytes, rest })));
             }
             Ok(None) => {}
             Err(why) => return Ok(Err(why)),

@@ -18,6 +18,8 @@ const NAME_MAX: usize = 64;
 const USER_MAX: usize = 200;
 /// Stands for the value in a header.
 const VALUE: &str = "{}";
+/// Stands in a pattern for requests that begin a WebSocket, as if it were their method.
+pub const WEBSOCKET: &str = "WEBSOCKET";
 
 /// A secret of the installation, and where it may go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,19 +39,60 @@ pub struct BoundSecret {
 /// A variable of an agent that stands for a secret.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AgentSecret {
-    /// The variable, whose value is a placeholder.
+    /// The variable, whose value is a placeholder or a base URL.
     pub variable: String,
-    /// The secret's name.
+    /// The secret's name. Followed by `.url`, the variable is the base URL under which the secret's host is reached.
     pub secret: String,
+}
+
+/// Follows the name of a secret where a variable is its base URL.
+const URL: &str = ".url";
+
+/// What a variable of an agent is for a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecretUse<'a> {
+    /// The placeholder of the secret of this name.
+    Placeholder(&'a str),
+    /// The base URL of the host of the secret of this name.
+    BaseUrl(&'a str),
+}
+
+impl<'a> SecretUse<'a> {
+    /// Reads a text like `github` or `github.url`. None if it has no name of a secret.
+    #[must_use]
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let used = Self::of(text);
+        is_secret_name(used.name()).then_some(used)
+    }
+
+    fn of(text: &'a str) -> Self {
+        text.strip_suffix(URL).map_or(Self::Placeholder(text), Self::BaseUrl)
+    }
+
+    /// The secret's name.
+    #[must_use]
+    pub const fn name(self) -> &'a str {
+        match self {
+            Self::Placeholder(name) | Self::BaseUrl(name) => name,
+        }
+    }
+}
+
+impl AgentSecret {
+    /// What the variable is.
+    #[must_use]
+    pub fn used(&self) -> SecretUse<'_> {
+        SecretUse::of(&self.secret)
+    }
 }
 
 /// What an incarnation gets instead of bound secrets.
 #[derive(Debug, Clone)]
 pub struct SecretAccess {
-    /// Its variables, with their placeholders.
-    pub placeholders: Vec<(String, String)>,
-    /// The file with the certificates that it trusts.
-    pub bundle: PathBuf,
+    /// Its variables, with their placeholders and base URLs.
+    pub variables: Vec<(String, String)>,
+    /// The file with the certificates that it trusts, unless it reaches all hosts of its secrets by base URL.
+    pub bundle: Option<PathBuf>,
     /// The values, by the names of the secrets: to be removed from what it writes.
     pub values: Arc<KeyValues>,
 }
@@ -57,7 +100,7 @@ pub struct SecretAccess {
 impl PartialEq for SecretAccess {
     /// Values are not compared: the placeholders say which secrets these are.
     fn eq(&self, other: &Self) -> bool {
-        (&self.placeholders, &self.bundle) == (&other.placeholders, &other.bundle)
+        (&self.variables, &self.bundle) == (&other.variables, &other.bundle)
     }
 }
 
@@ -84,7 +127,7 @@ pub const BUNDLE_VARIABLES: [&str; 11] = [
 /// The secrets that an agent uses, each once and in the order of their names.
 #[must_use]
 pub fn used(secrets: &[AgentSecret], all: &[BoundSecret]) -> Vec<BoundSecret> {
-    all.iter().filter(|known| secrets.iter().any(|one| one.secret == known.name)).cloned().collect()
+    all.iter().filter(|known| secrets.iter().any(|one| one.used().name() == known.name)).cloned().collect()
 }
 
 /// A server that gets a secret. It is reached over TLS.
@@ -245,21 +288,22 @@ fn is_of_connection(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-/// What may be asked of a host: a method, or `*`, and a pattern of paths. In the pattern `*` stands for any characters of
+/// What may be asked of a host: a method, `*`, or `WEBSOCKET`, and a pattern of paths. In the pattern `*` stands for any characters of
 /// one segment, and the segment `**` for any number of segments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestPattern {
-    /// The method; none is any.
+    /// The method; none is any of a request.
     pub method: Option<String>,
     /// The pattern of paths.
     pub path: String,
 }
 
 impl RequestPattern {
-    /// Whether a request fits. The path must mean what it says: see `is_plain_path`.
+    /// Whether a request fits. The path must mean what it says: see `is_plain_path`. WebSockets fit only where they are
+    /// named, because what passes through them is no request.
     #[must_use]
     pub fn matches(&self, method: &str, path: &str) -> bool {
-        if self.method.as_deref().is_some_and(|own| own != method) {
+        if self.method.as_deref().map_or(method == WEBSOCKET, |own| own != method) {
             return false;
         }
         let segments = |text: &str| text.split('/').skip(1).map(str::to_owned).collect::<Vec<_>>();
@@ -454,6 +498,17 @@ mod tests {
     }
 
     #[test]
+    fn a_variable_is_a_placeholder_or_a_base_url() {
+        assert_eq!(SecretUse::parse("github"), Some(SecretUse::Placeholder("github")));
+        assert_eq!(SecretUse::parse("github.url"), Some(SecretUse::BaseUrl("github")));
+        for bad in ["", ".url", "github.uri", "github.url.url", "git hub.url", "env:A"] {
+            assert_eq!(SecretUse::parse(bad), None, "{bad}");
+        }
+        let one = AgentSecret { variable: "API_URL".into(), secret: "github.url".into() };
+        assert_eq!((one.used(), one.used().name()), (SecretUse::BaseUrl("github"), "github"));
+    }
+
+    #[test]
     fn patterns_allow_methods_and_paths() {
         for (pattern, fitting, other) in [
             ("GET /repos/**", ["GET /repos/a", "GET /repos/a/b/c"], ["GET /other", "POST /repos/a"]),
@@ -461,6 +516,9 @@ mod tests {
             ("GET /a-*-z.json", ["GET /a--z.json", "GET /a-q-z.json"], ["GET /a-z.json", "GET /a-/-z.json"]),
             ("GET /**/end", ["GET /end", "GET /a/b/end"], ["GET /end/", "GET /ending"]),
             ("GET /", ["GET /", "GET /"], ["GET /a", "POST /"]),
+            // What passes through a WebSocket is no request, so that it has to be named.
+            ("* /**", ["GET /", "POST /a"], ["WEBSOCKET /", "WEBSOCKET /a"]),
+            ("WEBSOCKET /live/*", ["WEBSOCKET /live/a", "WEBSOCKET /live/b"], ["GET /live/a", "WEBSOCKET /live"]),
             ("GET /a/**/b/**/c", ["GET /a/b/c", "GET /a/x/b/y/b/z/c"], ["GET /a/c", "GET /a/b/c/d"]),
         ] {
             let read: RequestPattern = pattern.parse().unwrap();

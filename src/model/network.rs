@@ -235,6 +235,9 @@ fn never(host: &Host) -> Option<NetRefusal> {
     }
 }
 
+/// Where the runner is a proxy, in a network of an agent's own.
+pub const PROXY: &str = "http://127.0.0.1:3128";
+
 /// How an incarnation with a network of its own reaches others: by the socket [`NETWORK_SOCKET`] in a directory, which
 /// also has files that replace some of the system's.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,11 +10,9 @@ use super::{Error, Spec};
 use crate::model::bound_secret::{BUNDLE, BUNDLE_VARIABLES, SecretAccess};
 use crate::model::entity::{AgentSettings, EnvValue};
 use crate::model::gateway::{Api, GatewayAddress, ModelAccess, SOCKET};
-use crate::model::network::{NETWORK_SOCKET, NetworkAccess};
+use crate::model::network::{NETWORK_SOCKET, NetworkAccess, PROXY};
 use crate::model::secrets;
 
-/// Where the runner is a proxy, in a network of the agent's own.
-const PROXY: &str = "http://127.0.0.1:3128";
 /// Where agents reach the gateway.
 const LOOPBACK: &str = "127.0.0.1";
 
@@ -158,10 +156,10 @@ fn bound(environment: &mut Environment, known: &mut secrets::Secrets, access: &S
         known.add(&name, &value);
         environment.secrets.add(&value);
     }
-    let placeholders = access.placeholders.iter();
-    environment.variables.extend(placeholders.map(|(name, text)| (name.into(), text.into())));
+    let variables = access.variables.iter();
+    environment.variables.extend(variables.map(|(name, text)| (name.into(), text.into())));
     for name in BUNDLE_VARIABLES {
-        if !environment.variables.iter().any(|(known, _)| known == name) {
+        if access.bundle.is_some() && !environment.variables.iter().any(|(known, _)| known == name) {
             environment.variables.push((name.into(), BUNDLE.into()));
         }
     }

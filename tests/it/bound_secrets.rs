@@ -109,6 +109,79 @@ fn an_agent_uses_a_secret_and_does_not_have_it() {
     nothing_is_stored(&house);
 }
 
+/// Speaks WebSocket to the first argument with the placeholder, and sends the others as messages.
+const SOCKET: &str = r#"
+import asyncio, os, sys
+import websockets
+async def talk():
+    header = {"Authorization": "Bearer " + os.environ["TOKEN"]}
+    async with websockets.connect(sys.argv[1], extra_headers=header, open_timeout=20) as socket:
+        for message in sys.argv[2:]:
+            await socket.send(message)
+            print(await asyncio.wait_for(socket.recv(), 20))
+asyncio.run(talk())
+"#;
+
+#[test]
+fn base_urls_and_websockets_carry_a_secret() {
+    let house = House::new();
+    if !possible() {
+        return;
+    }
+    if String::from_utf8_lossy(&house.hearth(&["doctor", "--offline"]).stdout).contains("install bubblewrap") {
+        return skipped("there is no bubblewrap that works");
+    }
+    if !Command::new("/usr/bin/python3").args(["-c", "import websockets"]).output().unwrap().status.success() {
+        return skipped("there is no websockets for Python; `.ci/run` installs it");
+    }
+    let (host, other) = (EchoHost::start(&house.path("user")), EchoHost::start(&house.path("user")));
+    std::fs::write(house.path("user/token"), VALUE).unwrap();
+    let (token, port, by_url) = (house.path("user/token"), host.port, other.port);
+    let settings = format!(
+        "network = \"listed\"\nsecrets = {{ TOKEN = \"here\", API_URL = \"plain.url\", PLAIN = \"plain\" }}\n\
+         [secrets.here]\nvalue = \"file:{token}\"\nhosts = [\"this-machine.internal:{port}\"]\n\
+         requests = [\"* /open/**\", \"WEBSOCKET /live/*\"]\n\
+         [secrets.plain]\nvalue = \"file:{token}\"\nhosts = [\"this-machine.internal:{by_url}\"]\n\
+         requests = [\"* /open/**\", \"WEBSOCKET /live/*\"]",
+        token = token.display(),
+    );
+    house.make(&settings, AGENT);
+    std::fs::write(house.path("data/groups/py/talk.py"), SOCKET).unwrap();
+    let at = format!("this-machine.internal:{port}");
+    let script = house.path("data/groups/py/talk.py").display().to_string();
+    let socket = |path: &str, words: &str| format!("/usr/bin/python3 {script} wss://{at}{path} {words} 2>&1; true");
+    let value = format!("$(printf %s%s {} {})", &VALUE[..9], &VALUE[9..]);
+    let auth = "-H \"Authorization: Bearer $TOKEN\"";
+    let plain = "-H \"Authorization: Bearer $PLAIN\"";
+    let asked: Vec<(String, &str)> = vec![
+        (socket("/live/a", "one two"), "two for Bearer ****"),
+        (socket("/open/a", "one"), "403"),
+        (socket("/live/a", &format!("\"a {value}\"")), "a message of this request has the value of"),
+        // HTTP/2 is not offered on opened hosts, and not insisted on.
+        (
+            format!("curl -sS --http2 -o /dev/null -w '%{{http_code}} %{{http_version}}' {auth} https://{at}/open/a"),
+            "200 1.1",
+        ),
+        ("echo $API_URL".to_owned(), "http://127.0.0.1:3128/plain"),
+        (format!("curl -sS {plain} $API_URL/open/b?c=d"), "GET /open/b?c=d Bearer ****"),
+        (format!("curl -sSi {plain} $API_URL/open/b"), "x-good: True"),
+        (format!("curl -sS {plain} $API_URL/closed"), "allow only"),
+        (
+            format!("TOKEN=$PLAIN /usr/bin/python3 {script} ws://127.0.0.1:3128/plain/live/a one 2>&1; true"),
+            "one for Bearer ****",
+        ),
+        ("curl -sS -H 'Authorization: Bearer foreign' $API_URL/open/b".to_owned(), "does not have the placeholder"),
+        ("curl -sS http://127.0.0.1:3128/here/open/b".to_owned(), "no secret with a base URL"),
+        (format!("curl -sS -o /dev/null -w '%{{http_connect}}' https://this-machine.internal:{by_url}/"), "403"),
+    ];
+    let words: Vec<String> = asked.iter().map(|(command, _)| command.clone()).collect();
+    for ((command, expected), says) in asked.iter().zip(said(&house, &words)) {
+        assert!(says.contains(expected), "{command}: {says}");
+        assert!(!says.contains(VALUE) && !says.contains("[secret"), "{command}: {says}");
+    }
+    nothing_is_stored(&house);
+}
+
 /// No file of the installation has a value.
 fn nothing_is_stored(house: &House) {
     let found =

@@ -4,7 +4,9 @@ use toml::de::DeValue;
 
 use super::section::{Keys, Problems, Section, excerpt, with_article};
 use crate::config::env::is_env_name;
-use crate::model::bound_secret::{AgentSecret, BadSecret, BoundSecret, SecretHeader, SecretHost, is_secret_name};
+use crate::model::bound_secret::{
+    AgentSecret, BadSecret, BoundSecret, SecretHeader, SecretHost, SecretUse, is_secret_name,
+};
 use crate::model::entity::{AgentSettings, EnvValue};
 
 const KEYS: Keys = Keys { place: "[secrets.NAME]", known: &["value", "hosts", "header", "requests"], later: &[] };
@@ -115,7 +117,7 @@ pub(super) fn of_agent(
             problems.add(at, format!("`{variable}` is set by Hearth for every agent; remove it"));
         }
         match secret.get_ref() {
-            DeValue::String(name) if is_secret_name(name) => {
+            DeValue::String(name) if SecretUse::parse(name).is_some() => {
                 secrets.push(AgentSecret { variable: variable.to_owned(), secret: name.to_string() });
             }
             DeValue::String(name) if EnvValue::is_reference(name) => {
@@ -127,7 +129,7 @@ pub(super) fn of_agent(
             }
             DeValue::String(_) => {
                 let what = format!(
-                    "`secrets.{}` is not the name of a secret; write that of a [secrets.NAME]",
+                    "`secrets.{}` is not the name of a secret; write that of a [secrets.NAME], or NAME.url for its base URL",
                     excerpt(variable)
                 );
                 problems.add(secret.span().start, what);

@@ -127,7 +127,7 @@ verbosity = "verbose"
 network = "ask"
 allow = ["nas.local:8080", "*.Example.org", "*.example.org"]
 deny = ["bad.example.org"]
-secrets = { GIT_PASSWORD = "git", GITHUB_TOKEN = "github" }
+secrets = { GIT_PASSWORD = "git", GITHUB_TOKEN = "github", GITHUB_API_URL = "github.url" }
 recall = "agent"
 tools = { preset = "careful", rules = [{ ask = "Bash(git push:*)" }, { deny = "WebFetch" }], approval_wait = 5 }
 fallback = ["codex", { provider = "command", command = ["agent", "--json"], model = "small" }]
@@ -329,7 +329,11 @@ fn second_agent() -> AgentSettings {
         network: Network::Ask,
         allow: vec!["nas.local:8080".parse().unwrap(), "*.example.org".parse().unwrap()],
         deny: vec!["bad.example.org".parse().unwrap()],
-        secrets: vec![agent_secret("GITHUB_TOKEN", "github"), agent_secret("GIT_PASSWORD", "git")],
+        secrets: vec![
+            agent_secret("GITHUB_API_URL", "github.url"),
+            agent_secret("GITHUB_TOKEN", "github"),
+            agent_secret("GIT_PASSWORD", "git"),
+        ],
         tools: ToolSettings {
             preset: ToolPreset::Careful,
             rules: vec![

@@ -8,6 +8,7 @@ use super::*;
 use crate::gateway::opened::tests::{
     Got, HOST, OURS, SECRET, VALUE, authority, echo, host_config, open, secret, start_host, uses,
 };
+use crate::model::bound_secret::AgentSecret;
 
 struct World {
     gate: Gate,
@@ -18,6 +19,10 @@ struct World {
 }
 
 fn world(policy: NetworkPolicy) -> World {
+    world_of(policy, &uses(SECRET))
+}
+
+fn world_of(policy: NetworkPolicy, uses: &[AgentSecret]) -> World {
     let mut gate = Gate::new(policy.clone());
     let directory = gate._directory.path().to_owned();
     let (issuer, text) = authority();
@@ -40,8 +45,7 @@ fn world(policy: NetworkPolicy) -> World {
     // Session and incarnation of the placeholder.
     let (session, incarnation) = (SessionId::new(4), 1);
     gate.place = egress.open(session, incarnation, policy, None).unwrap().directory;
-    let uses = uses(SECRET);
-    let access = egress.bind(&Binding { session, incarnation, uses: &uses, secrets: &secrets }).unwrap();
+    let access = egress.bind(&Binding { session, incarnation, uses, secrets: &secrets }).unwrap();
     gate.egress = egress;
     World { gate, got, access, _plain: plain }
 }
@@ -51,7 +55,7 @@ impl World {
     fn asked(&self, head: &str) -> String {
         let stream = self.gate.connect(&format!("{HOST}:443"));
         let mut store = RootCertStore::empty();
-        let bundle = &self.access.secrets.as_ref().unwrap().bundle;
+        let bundle = self.access.secrets.as_ref().unwrap().bundle.as_ref().unwrap();
         store.add_parsable_certificates(CertificateDer::pem_file_iter(bundle).unwrap().flatten());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
@@ -68,7 +72,7 @@ impl World {
 fn a_bound_host_is_opened_and_each_request_is_a_row() {
     let world = world(policy(Unlisted::Refuse, &[]));
     let secrets = world.access.secrets.clone().unwrap();
-    assert_eq!(secrets.placeholders, [("TOKEN".to_owned(), OURS.to_owned())]);
+    assert_eq!(secrets.variables, [("TOKEN".to_owned(), OURS.to_owned())]);
     assert_eq!(world.access.ports, [443]);
     let answer = world.asked(&format!("GET /a?b=c HTTP/1.1\r\nAuthorization: Bearer {OURS}"));
     assert!(answer.starts_with("HTTP/1.1 200 OK") && !answer.contains(VALUE), "{answer}");
@@ -137,4 +141,76 @@ fn a_known_secret_does_not_leave_in_a_request_without_tls() {
     let verdicts = world.gate.verdicts(expected.len());
     assert!(expected.iter().all(|one| verdicts.contains(one)), "{verdicts:?}");
     assert!(!format!("{:?}", lock(&world.gate.seen)).contains(VALUE));
+}
+
+/// Variables for the placeholder and the base URL.
+fn by_base_url() -> Vec<AgentSecret> {
+    let one = |variable: &str, secret: String| AgentSecret { variable: variable.to_owned(), secret };
+    vec![one("TOKEN", SECRET.to_owned()), one("API_URL", format!("{SECRET}.url"))]
+}
+
+#[test]
+fn requests_by_base_url_get_the_value_without_tls_of_the_agent() {
+    let world = world_of(policy(Unlisted::Refuse, &[]), &by_base_url());
+    let secrets = world.access.secrets.clone().unwrap();
+    assert_eq!(secrets.variables[1], ("API_URL".to_owned(), format!("http://127.0.0.1:3128/{SECRET}")));
+    assert_eq!(secrets.bundle, None, "no other certificate is trusted");
+    // One connection, many requests; the last one is refused and ends it.
+    let asked = |path: &str, more: &str| format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:3128\r\n{more}\r\n");
+    let auth = format!("Authorization: Bearer {OURS}\r\n");
+    let both = [asked(&format!("/{SECRET}/a?b=c"), &auth), asked(&format!("/{SECRET}"), ""), asked("/other/a", &auth)];
+    let answer = String::from_utf8(all(world.gate.ask(&both.concat()))).unwrap();
+    assert_eq!(answer.matches("HTTP/1.1 200 OK").count(), 2, "{answer}");
+    assert!(answer.contains("400 Not Understood") && answer.contains("no secret with a base URL"), "{answer}");
+    assert!(!answer.contains(VALUE), "{answer}");
+    let (first, second) = (world.got.recv().unwrap(), world.got.recv().unwrap());
+    assert!(first.head.starts_with("GET /a?b=c HTTP/1.1\r\n"), "{}", first.head);
+    assert_eq!((first.header("authorization"), first.header("host")), (vec![&*format!("Bearer {VALUE}")], vec![HOST]));
+    assert!(second.head.starts_with("GET / HTTP/1.1\r\n") && second.header("authorization").is_empty());
+    let rows = world.gate.verdicts(2);
+    let rule = format!("{HOST}:443").parse().unwrap();
+    assert_eq!(rows[0], NetVerdict::Allowed(RuleOrigin::Secret(rule)));
+}
+
+#[test]
+fn what_does_not_pass_on_opened_connections_does_not_pass_by_base_url() {
+    let world = world_of(policy(Unlisted::Refuse, &[]), &by_base_url());
+    let auth = format!("Authorization: Bearer {OURS}");
+    for (line, headers, says) in [
+        (format!("GET /{SECRET}/a"), "Authorization: Bearer foreign".to_owned(), "placeholder"),
+        (format!("GET /{SECRET}/a"), format!("{auth}\r\nX-Api-Key: x"), "x-api-key"),
+        (format!("GET /{SECRET}/../a"), auth.clone(), "path"),
+        (format!("GET /{SECRET}//a"), auth.clone(), "path"),
+        (format!("GET /{SECRET}/{VALUE}"), auth.clone(), "the address of this request has the value"),
+        ("GET /".to_owned(), auth.clone(), "name of a secret"),
+        (format!("GET /%67ithub/a"), auth.clone(), "no secret"),
+    ] {
+        let answer = String::from_utf8(all(world.gate.ask(&format!("{line} HTTP/1.1\r\n{headers}\r\n\r\n")))).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 40") && answer.contains("x-hearth-gate: refused"), "{line}: {answer}");
+        assert!(answer.contains(says), "{line}: {answer}");
+    }
+    // There is no second way to the host, on which other credentials could pass.
+    let answer = until(&mut world.gate.ask(&format!("CONNECT {HOST}:443 HTTP/1.1\r\n\r\n")), b"\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    assert!(world.got.try_recv().is_err());
+    // Without the rule it is as it was.
+    let denied = NetworkPolicy { deny: vec![HOST.parse().unwrap()], ..NetworkPolicy::new(Unlisted::Public) };
+    let denied = world_of(denied, &by_base_url());
+    let answer = all(denied.gate.ask(&format!("GET /{SECRET}/a HTTP/1.1\r\n{auth}\r\n\r\n")));
+    assert!(answer.starts_with(b"HTTP/1.1 403"), "{}", String::from_utf8_lossy(&answer));
+    assert!(denied.got.try_recv().is_err());
+    let plain = world_of(policy(Unlisted::Refuse, &[]), &uses(SECRET));
+    let answer = all(plain.gate.ask(&format!("GET /{SECRET}/a HTTP/1.1\r\n{auth}\r\n\r\n")));
+    assert!(answer.starts_with(b"HTTP/1.1 400"), "{}", String::from_utf8_lossy(&answer));
+}
+
+#[test]
+fn a_base_url_has_one_host() {
+    let directory = tempfile::tempdir().unwrap();
+    let opener = open(directory.path(), None, Arc::new(|_| Ok(VALUE.into()))).unwrap();
+    let mut two = secret(SECRET, "test:value", "Authorization: Bearer {}");
+    two.hosts.push("other.example".parse().unwrap());
+    let (session, incarnation) = (SessionId::new(4), 1);
+    let why = opener.bind(&Binding { session, incarnation, uses: &by_base_url(), secrets: &[two] }).err().unwrap();
+    assert!(why.contains("API_URL is the base URL of the secret github, which has several hosts"), "{why}");
 }

@@ -20,6 +20,7 @@ use super::judge::{Injection, judge};
 use super::leak::{BodySearch, Mask};
 use super::refusal::Refusal;
 use super::run::{Freshness, OpenedHost};
+use super::socket::{self, Searched};
 use super::upstream::{Upstream, body_of};
 use crate::gateway::answer::{OF_A_CONNECTION, named_by_connection};
 
@@ -135,7 +136,11 @@ impl Exchange<'_> {
                 self.warn_of_refusal();
             }
         }
-        let next = self.pass(response, sides.writer, values).await;
+        let next = if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            self.pass_socket(response, sides.inbound, sides.writer, values).await
+        } else {
+            self.pass(response, sides.writer, values).await
+        };
         if !matches!(next, Ok(Next::Request)) {
             sides.upstream.cut();
         }
@@ -239,7 +244,32 @@ impl Exchange<'_> {
         if let Ok(host) = HeaderValue::from_str(&self.host.authority()) {
             headers.insert(HOST, host);
         }
+        if self.head.is_websocket {
+            socket::ask(&mut headers);
+        }
         headers
+    }
+
+    /// Passes a WebSocket on.
+    async fn pass_socket<R, W>(
+        &mut self,
+        response: Response<Incoming>,
+        inbound: &mut Inbound<R>,
+        writer: &mut W,
+        values: Vec<Vec<u8>>,
+    ) -> Result<Next, Failed>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        *self.status = Some(response.status().as_u16());
+        let mask = Mask::new(values.iter().map(Vec::as_slice));
+        let mut searched = Searched { known: self.host.known.now(), mask };
+        let ended = socket::pass(inbound, writer, self.head, response, &mut searched).await;
+        if searched.mask.found {
+            self.host.echoed(&self.injections);
+        }
+        ended
     }
 
     /// Passes the answer on.

@@ -4,6 +4,8 @@ use axum::http::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING, UPGRADE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::refusal::Refusal;
+use crate::gateway::answer::named_by_connection;
+use crate::model::bound_secret::WEBSOCKET;
 
 /// Maximum length of a head in bytes.
 pub(in crate::gateway) const HEAD_MAX: usize = 64 << 10;
@@ -32,6 +34,8 @@ pub(in crate::gateway) struct Head {
     pub(in crate::gateway) framing: Framing,
     /// Whether the program waits for a sign before it sends the body.
     pub(in crate::gateway) waits: bool,
+    /// Whether it asks for a WebSocket.
+    pub(in crate::gateway) is_websocket: bool,
 }
 
 impl Head {
@@ -71,10 +75,21 @@ pub(in crate::gateway) fn parse(bytes: &[u8]) -> Result<Head, Refusal> {
     }
     let framing = framing(&headers)?;
     let waits = waits(&headers)?;
-    if headers.contains_key(UPGRADE) {
-        return Err(Refusal::Form("it asks for another protocol, and only HTTP/1.1 passes"));
+    let is_websocket = is_websocket(&headers)?;
+    if is_websocket && (method != Method::GET || framing != Framing::None || waits) {
+        return Err(Refusal::Form("it asks for a WebSocket, and is no GET without a body"));
     }
-    Ok(Head { method, path, query, headers, framing, waits })
+    Ok(Head { method, path, query, headers, framing, waits, is_websocket })
+}
+
+fn is_websocket(headers: &HeaderMap) -> Result<bool, Refusal> {
+    let mut upgrades = headers.get_all(UPGRADE).iter();
+    let is_named = || named_by_connection(headers).contains(&UPGRADE);
+    match (upgrades.next(), upgrades.next()) {
+        (None, _) => Ok(false),
+        (Some(to), None) if to.as_bytes().eq_ignore_ascii_case(b"websocket") && is_named() => Ok(true),
+        _ => Err(Refusal::Form("it asks for another protocol, and only HTTP/1.1 and WebSockets pass")),
+    }
 }
 
 fn first_line(line: &[u8]) -> Result<(Method, String, Option<String>), Refusal> {
@@ -89,7 +104,7 @@ fn first_line(line: &[u8]) -> Result<(Method, String, Option<String>), Refusal> 
         return Err(Refusal::Form("its address is not a path"));
     }
     let method = Method::from_bytes(method.as_bytes()).map_err(|_| wrong.clone())?;
-    if [Method::CONNECT, Method::TRACE].contains(&method) || method.as_str() == "TRACK" {
+    if [Method::CONNECT, Method::TRACE].contains(&method) || ["TRACK", WEBSOCKET].contains(&method.as_str()) {
         return Err(Refusal::Form("its method never passes"));
     }
     if !target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
@@ -232,6 +247,9 @@ mod tests {
         assert_eq!(read("GET / HTTP/1.1\r\n\r\n").unwrap().framing, Framing::None);
         let chunked = read("PUT / HTTP/1.1\r\nTransfer-Encoding: Chunked\r\nExpect: 100-Continue\r\n\r\n").unwrap();
         assert_eq!((chunked.framing, chunked.waits), (Framing::Chunked, true));
+        assert!(!chunked.is_websocket);
+        let socket = read("GET / HTTP/1.1\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n\r\n").unwrap();
+        assert!(socket.is_websocket);
     }
 
     #[test]
@@ -293,7 +311,12 @@ mod tests {
             "POST / HTTP/1.1\r\nTransfer-Encoding: identity\r\n\r\n",
             "POST / HTTP/1.1\r\nTransfer-Encoding: \x0bchunked\r\n\r\n",
             // Other protocols.
-            "GET / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+            "GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n",
+            "GET / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: websocket, h2c\r\n\r\n",
+            "GET / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n\r\n",
+            "GET / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: websocket\r\nContent-Length: 1\r\n\r\n",
+            "POST / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+            "WEBSOCKET / HTTP/1.1\r\n\r\n",
             "GET / HTTP/1.1\r\nUpgrade: h2c\r\n\r\n",
             "POST / HTTP/1.1\r\nExpect: something\r\n\r\n",
         ] {

@@ -96,6 +96,17 @@ impl<R: AsyncRead + Unpin> Inbound<R> {
         }
     }
 
+    /// What has come and was not read, after the last request of the connection.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// The next bytes, after the last request of the connection. Empty at its end.
+    pub(super) async fn read_on(&mut self) -> io::Result<Vec<u8>> {
+        self.more().await?;
+        Ok(self.take())
+    }
+
     /// Reads on for a moment: a program that is still sending would not see the answer of a closed connection.
     pub(super) async fn discard(&mut self) {
         let read = async {

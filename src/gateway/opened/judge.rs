@@ -11,7 +11,7 @@ use super::head::Head;
 use super::leak::{decoded, in_address, in_header};
 use super::refusal::Refusal;
 use crate::gateway::judge::{is_credential, is_same};
-use crate::model::bound_secret::{HeaderForm, RequestPattern, SecretHeader, is_plain_path, is_user};
+use crate::model::bound_secret::{HeaderForm, RequestPattern, SecretHeader, WEBSOCKET, is_plain_path, is_user};
 use crate::model::secrets::Secrets;
 
 /// Headers by which a request says that it is another one.
@@ -96,9 +96,13 @@ pub(in crate::gateway) fn judge(
         return Err(Refusal::Form("one of its headers says that it is another request"));
     }
     let allows = |secret: &&HostSecret| {
-        let fits = |pattern: &RequestPattern| pattern.matches(head.method.as_str(), &head.path);
-        secret.requests.is_empty() || secret.requests.iter().any(fits)
+        let method = if head.is_websocket { WEBSOCKET } else { head.method.as_str() };
+        let fits = |pattern: &RequestPattern| pattern.matches(method, &head.path);
+        (secret.requests.is_empty() && !head.is_websocket) || secret.requests.iter().any(fits)
     };
+    if head.is_websocket && !secrets.iter().any(|secret| allows(&secret)) {
+        return Err(Refusal::WebSocket);
+    }
     if !secrets.iter().any(|secret| allows(&secret)) {
         let allowed = secrets.iter().flat_map(|secret| &secret.requests).map(ToString::to_string);
         return Err(Refusal::Request(allowed.collect()));

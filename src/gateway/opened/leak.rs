@@ -40,6 +40,8 @@ pub enum Place {
     Header(String),
     /// In the body.
     Body,
+    /// In a message of a WebSocket.
+    Message,
 }
 
 /// A value in a request.

@@ -1,14 +1,15 @@
 //! Connections to hosts to which secrets are bound. TLS ends here, so that the agent's placeholder can be replaced by the
-//! value, and nothing else that is a credential passes.
+//! value, and nothing else that is a credential passes. A program that takes a base URL needs no TLS: it sends its requests
+//! to the proxy of its own network (`base_url.rs`).
 //!
 //! ```text
 //!  agent ── TLS, certificate of the installation's authority ── inbound.rs ─> exchange.rs ── upstream.rs ── TLS ── host
 //!                                                               head.rs: one meaning?   │
 //!                                                               judge.rs: may it pass?  └─ leak.rs: values overwritten
 //!                                                               leak.rs: any secret in it?
+//!                                                               socket.rs: the messages of a WebSocket
 //! ```
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -20,9 +21,6 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Resolve;
 use super::placeholder::Seed;
-use crate::model::bound_secret::{AgentSecret, BoundSecret, SecretAccess, SecretHost, used};
-use crate::model::host::{Endpoint, Host, HostRule};
-use crate::model::id::SessionId;
 use authority::Authority;
 use exchange::{Failed, Next, Sides, exchange};
 use head::Head;
@@ -30,11 +28,13 @@ use inbound::{Inbound, write};
 use refusal::Refusal;
 use roots::Roots;
 pub use run::OpenedHost;
-use run::Values;
 use upstream::Upstream;
 
 mod authority;
+mod base_url;
+mod binding;
 mod exchange;
+mod frames;
 mod head;
 mod inbound;
 mod judge;
@@ -43,12 +43,15 @@ mod refusal;
 pub mod repeating;
 mod roots;
 mod run;
+mod socket;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod trial;
 mod upstream;
 
 pub use authority::AuthorityError;
+pub use base_url::{Finding, Forbidden, Way};
+pub use binding::{Binding, BoundRun};
 pub use leak::{KnownSecrets, Leak, Place};
 pub(crate) use leak::{in_address, in_header};
 pub use upstream::{Dial, Dialing};
@@ -75,19 +78,6 @@ struct Trust {
     authority: Authority,
 }
 
-/// The incarnation for which secrets are bound.
-#[derive(Debug, Clone, Copy)]
-pub struct Binding<'a> {
-    /// The session.
-    pub session: SessionId,
-    /// The incarnation.
-    pub incarnation: u32,
-    /// Its agent's variables.
-    pub uses: &'a [AgentSecret],
-    /// The secrets that they stand for.
-    pub secrets: &'a [BoundSecret],
-}
-
 /// Configuration of the opener.
 pub struct OpenerSetup<'a> {
     /// Directory of the authority. No agent sees it.
@@ -98,11 +88,6 @@ pub struct OpenerSetup<'a> {
     pub more: Option<&'a Path>,
     /// Resolves references to secrets.
     pub resolve: Resolve,
-}
-
-/// The bound secrets of one incarnation.
-pub struct BoundRun {
-    hosts: HashMap<SecretHost, Arc<OpenedHost>>,
 }
 
 /// A request on an opened connection, when it has ended.
@@ -183,37 +168,6 @@ impl Opener {
         Ok(self.trust()?.authority.bundle())
     }
 
-    /// What an incarnation gets and may use. Blocks while `cmd:` references run.
-    ///
-    /// # Errors
-    /// Why a value cannot be read, with the secret's name; or that there is no such secret.
-    pub fn bind(&self, binding: &Binding<'_>) -> Result<(BoundRun, SecretAccess), String> {
-        let Binding { session, incarnation, uses, secrets } = *binding;
-        let placeholder = |secret: &str| self.seed.of_secret(session, incarnation, secret);
-        let mut placeholders = Vec::new();
-        for AgentSecret { variable, secret } in uses {
-            if !secrets.iter().any(|known| known.name == *secret) {
-                return Err(format!("there is no secret {secret} for {variable}; add [secrets.{secret}]"));
-            }
-            placeholders.push((variable.clone(), placeholder(secret)));
-        }
-        let bound: Vec<(BoundSecret, String)> =
-            used(uses, secrets).into_iter().map(|secret| (secret.clone(), placeholder(&secret.name))).collect();
-        let values = Arc::new(Values::new(
-            bound.iter().map(|(secret, _)| secret),
-            Arc::clone(&self.resolve),
-            Arc::clone(&self.known),
-        ));
-        values.read_all()?;
-        let hosts = bound.iter().flat_map(|(secret, _)| &secret.hosts).map(|host| host.name.to_string());
-        let authority = &self.trust().map_err(|error| error.to_string())?.authority;
-        authority.permit_also(hosts).map_err(|error| error.to_string())?;
-        let hosts = bound.iter().flat_map(|(secret, _)| &secret.hosts);
-        let hosts = hosts.filter_map(|host| Some((host.clone(), Arc::new(OpenedHost::of(host, &bound, &values)?))));
-        let access = SecretAccess { placeholders, bundle: authority.bundle(), values: values.known() };
-        Ok((BoundRun { hosts: hosts.collect() }, access))
-    }
-
     /// Serves a connection of an agent to a host until it ends. Each request is reported.
     ///
     /// # Errors
@@ -275,14 +229,29 @@ where
             return refuse(writer, &refusal).await;
         }
     };
+    answer_one(inbound, writer, upstream, served, &head).await
+}
+
+/// Serves a request whose head was read.
+async fn answer_one<R, W>(
+    inbound: &mut Inbound<R>,
+    writer: &mut W,
+    upstream: &mut Upstream,
+    served: Served<'_>,
+    head: &Head,
+) -> Ended
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
     let mut status = None;
     let sides = Sides { inbound, writer: &mut *writer, upstream };
-    let ended = exchange(sides, served.host, &head, &mut status).await;
+    let ended = exchange(sides, served.host, head, &mut status).await;
     let refusal = match &ended {
         Err(Failed::Refused(refusal) | Failed::Broken(Some(refusal))) => Some(refusal),
         _ => None,
     };
-    (served.seen)(RequestSeen::of(Some(&head), status, refusal));
+    (served.seen)(RequestSeen::of(Some(head), status, refusal));
     match ended {
         Ok(Next::Request) => Ended::Open,
         Ok(Next::End) | Err(Failed::Broken(_)) => Ended::Closed,
@@ -310,20 +279,5 @@ impl RequestSeen {
             refused: refusal.map(ToString::to_string),
             leak,
         }
-    }
-}
-
-impl BoundRun {
-    /// Rules for the hosts.
-    #[must_use]
-    pub fn rules(&self) -> Vec<HostRule> {
-        let to = |host: &SecretHost| Endpoint { host: Host::Name(host.name.clone()), port: host.port };
-        self.hosts.keys().map(|host| HostRule::exactly(to(host))).collect()
-    }
-
-    /// The host, if a secret of the incarnation is bound to it.
-    #[must_use]
-    pub fn host(&self, host: &SecretHost) -> Option<&Arc<OpenedHost>> {
-        self.hosts.get(host)
     }
 }

@@ -21,6 +21,11 @@ pub(in crate::gateway) enum Refusal {
     /// The host's secrets do not allow it.
     #[error("the secrets that are bound to this host allow only: {}", .0.join(", "))]
     Request(Vec<String>),
+    /// It begins a WebSocket, which no secret allows.
+    #[error(
+        "the secrets that are bound to this host allow no WebSocket here; `requests` can list it as `WEBSOCKET /path`"
+    )]
+    WebSocket,
     /// There is a credential besides that of a bound secret.
     #[error("`{0}` carries a credential, and only the secrets that are bound to this host pass")]
     Foreign(String),
@@ -55,7 +60,7 @@ impl Refusal {
             Self::Form(_) => 400,
             Self::LongHead => 431,
             Self::Late => 408,
-            Self::Request(_) | Self::Foreign(_) | Self::Value(_) | Self::Leak(_) => 403,
+            Self::Request(_) | Self::WebSocket | Self::Foreign(_) | Self::Value(_) | Self::Leak(_) => 403,
             Self::NoValue { .. } | Self::Unreached(_) | Self::Server(_) => 502,
         }
     }
@@ -79,6 +84,7 @@ impl std::fmt::Display for Place {
             Self::Address => f.write_str("the address"),
             Self::Header(name) => write!(f, "the header `{name}`"),
             Self::Body => f.write_str("the body"),
+            Self::Message => f.write_str("a message"),
         }
     }
 }

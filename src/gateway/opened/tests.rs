@@ -15,9 +15,12 @@ use tokio::runtime::Runtime;
 
 use super::*;
 use crate::gateway::opened::roots::pem;
+use crate::model::bound_secret::{AgentSecret, BoundSecret};
+use crate::model::id::SessionId;
 
 mod leaks;
 mod programs;
+mod sockets;
 
 pub(crate) const HOST: &str = "api.bound.example";
 pub(crate) const SECRET: &str = "github";
@@ -162,11 +165,18 @@ impl World {
     }
 
     fn with(script: Script, secrets: &[(&str, &str, &[&str])]) -> Self {
+        Self::of_host(|config| start_host(config, script), secrets)
+    }
+
+    fn of_host(
+        start: impl FnOnce(Arc<ServerConfig>) -> (SocketAddr, Receiver<Got>),
+        secrets: &[(&str, &str, &[&str])],
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let (issuer, text) = authority();
         let more = directory.path().join("roots.pem");
         std::fs::write(&more, text).unwrap();
-        let (address, got) = start_host(host_config(&issuer, HOST), script);
+        let (address, got) = start(host_config(&issuer, HOST));
         let value = Arc::new(Mutex::new(VALUE.to_owned()));
         let resolve: Resolve = {
             let value = Arc::clone(&value);
@@ -185,7 +195,7 @@ impl World {
             })
             .collect();
         let (run, access) = opener.bind(&binding(&uses(SECRET), &secrets)).unwrap();
-        assert_eq!(access.placeholders, [("TOKEN".to_owned(), OURS.to_owned())]);
+        assert_eq!(access.variables, [("TOKEN".to_owned(), OURS.to_owned())]);
         assert_eq!(access.values.all(), [(SECRET.to_owned(), VALUE.into())]);
         let host = Arc::clone(run.host(&HOST.parse().unwrap()).unwrap());
         assert!(run.host(&"other.example".parse().unwrap()).is_none());
@@ -355,7 +365,8 @@ fn what_does_not_pass_is_said_and_does_not_arrive() {
         ("GET /repos/../user", &[AUTH], "", 400, "path"),
         ("GET /repos/%2e%2e/user", &[AUTH], "", 400, "path"),
         ("POST /repos", &["Content-Length: 2", "Transfer-Encoding: chunked"], "hi", 400, "lengths"),
-        ("GET /repos", &["Upgrade: websocket", "Connection: upgrade"], "", 400, "protocol"),
+        ("GET /repos", &["Upgrade: h2c", "Connection: upgrade"], "", 400, "protocol"),
+        ("GET /repos", &["Upgrade: websocket", "Connection: upgrade"], "", 403, "WEBSOCKET /path"),
         ("CONNECT evil.example:443", &[], "", 400, "path"),
     ] {
         let answer = world.ask(line, headers, body);

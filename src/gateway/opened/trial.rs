@@ -1,5 +1,7 @@
 //! What is read and decided on opened connections, without sockets: for the laws in `tests/fuzz/`.
 
+pub use super::frames::Sender;
+use super::frames::{BadFrame, Frames};
 use super::head::{self, Chunks};
 use super::judge::{HostSecret, judge};
 use super::leak::{BodySearch, Mask};
@@ -71,6 +73,25 @@ pub fn unchunked(pieces: &[&[u8]]) -> Result<Option<Unchunked>, String> {
         }
     }
     Ok((state == Chunks::Done).then_some((body, buffer)))
+}
+
+/// The messages of a WebSocket that comes in these pieces, as they are sent on.
+///
+/// # Errors
+/// Why one is refused.
+pub fn sent_on(sender: Sender, pieces: &[&[u8]]) -> Result<Vec<u8>, String> {
+    let (mut frames, mut sent) = (Frames::new(sender), Vec::new());
+    let words = |bad| match bad {
+        BadFrame::Form => "malformed".to_owned(),
+        BadFrame::TooLong => "too long".to_owned(),
+    };
+    for piece in pieces {
+        frames.push(piece);
+        while let Some(message) = frames.next().map_err(words)? {
+            sent.extend(message.written());
+        }
+    }
+    Ok(sent)
 }
 
 /// What passes of a body of an agent that comes in these pieces. `None` if it has the value in it.

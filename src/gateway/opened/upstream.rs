@@ -10,6 +10,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -95,12 +96,17 @@ impl Upstream {
         let (sender, connection) =
             handshake(TokioIo::new(secured)).await.map_err(|error| Refusal::Unreached(words(&error)))?;
         let task = tokio::spawn(async move {
-            if let Err(error) = connection.await {
+            if let Err(error) = connection.with_upgrades().await {
                 tracing::debug!(error = words(&error), "a connection to a host with a bound secret broke");
             }
         });
         Ok(Connection { sender, task })
     }
+}
+
+/// The connection on which an answer came that changes the protocol. None if it has ended.
+pub(super) async fn upgraded(response: Response<Incoming>) -> Option<TokioIo<Upgraded>> {
+    hyper::upgrade::on(response).await.ok().map(TokioIo::new)
 }
 
 /// A body from the pieces that arrive. An error in it breaks the request.

@@ -41,8 +41,8 @@ pub(super) fn prepare(spec: &Spec, give_away: bool) -> Result<Vec<Bind>, Error> 
             let (source, target) = (access.directory.join(name), Path::new("/etc").join(name));
             binds.push(Bind { source, target, access: Access::ReadOnly });
         }
-        if let Some(secrets) = &access.secrets {
-            binds.push(Bind { source: secrets.bundle.clone(), target: BUNDLE.into(), access: Access::ReadOnly });
+        if let Some(bundle) = access.secrets.as_ref().and_then(|secrets| secrets.bundle.clone()) {
+            binds.push(Bind { source: bundle, target: BUNDLE.into(), access: Access::ReadOnly });
         }
     }
     check(&binds)?;

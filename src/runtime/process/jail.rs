@@ -208,8 +208,9 @@ fn steps<'a>(view: &'a View<'_>) -> Vec<Step<'a>> {
             Step { words: vec!["--ro-bind".into(), from.into(), at.clone().into()], at: at.into() }
         })
     });
-    let bundle = view.way_out.and_then(|access| access.secrets.as_ref()).map(|secrets| {
-        let from = secrets.bundle.as_os_str().to_owned();
+    let bundle = view.way_out.and_then(|access| access.secrets.as_ref()).and_then(|secrets| secrets.bundle.as_ref());
+    let bundle = bundle.map(|bundle| {
+        let from = bundle.as_os_str().to_owned();
         Step { words: vec!["--ro-bind".into(), from, BUNDLE.into()], at: Path::new(BUNDLE).into() }
     });
     let devices = rules.devices.iter().map(|path| bind("--dev-bind-try", path));

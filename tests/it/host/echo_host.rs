@@ -8,15 +8,36 @@ use std::process::{Child, Command, Stdio};
 pub(crate) const VALUE: &str = "ghp_theRealTokenOfTheOwner";
 pub(crate) const OTHER: &str = "glpat-anotherRealToken";
 
-/// A host with TLS that answers with the request that it got, in the body and in a header. `/moved` leads elsewhere.
+/// A host with TLS that answers with the request that it got, in the body and in a header. `/moved` leads elsewhere. It
+/// speaks WebSocket to those who ask, and answers each message with itself and with the credential of the request.
 const SERVER: &str = r#"
-import http.server, socketserver, ssl, sys
+import base64, hashlib, http.server, socketserver, ssl, sys
 class Echo(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def log_message(self, *words): pass
+    def socket(self, credential):
+        key = self.headers["Sec-WebSocket-Key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+        self.send_response(101)
+        self.send_header("Upgrade", "websocket")
+        self.send_header("Connection", "Upgrade")
+        self.send_header("Sec-WebSocket-Accept", base64.b64encode(hashlib.sha1(key.encode()).digest()).decode())
+        self.end_headers()
+        self.close_connection = True
+        while True:
+            first, second = self.rfile.read(2)
+            mask = self.rfile.read(4)
+            payload = bytes(byte ^ mask[at % 4] for at, byte in enumerate(self.rfile.read(second & 127)))
+            if first & 15 == 1:
+                payload += b" for " + credential.encode()
+            self.wfile.write(bytes([first, len(payload)]) + payload)
+            self.wfile.flush()
+            if first & 15 == 8:
+                return
     def answer(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
         credential = self.headers.get("Authorization") or "none"
+        if self.headers.get("Upgrade"):
+            return self.socket(credential)
         text = f"{self.command} {self.path} {credential} {body}\n".encode()
         self.send_response(302 if self.path == "/moved" else 200)
         if self.path == "/moved":
@@ -56,8 +77,11 @@ pub(crate) struct EchoHost {
 
 impl EchoHost {
     pub(crate) fn start(files: &Path) -> Self {
-        let made = Command::new("sh").args(["-c", CERTIFICATES, "sh", files.to_str().unwrap()]).output().unwrap();
-        assert!(made.status.success(), "{made:?}");
+        // A second host has the same certificate.
+        if !files.join("roots.pem").exists() {
+            let made = Command::new("sh").args(["-c", CERTIFICATES, "sh", files.to_str().unwrap()]).output().unwrap();
+            assert!(made.status.success(), "{made:?}");
+        }
         let mut server = Command::new("python3");
         server.args(["-c", SERVER, files.to_str().unwrap(), VALUE]).stdout(Stdio::piped());
         let mut server = server.spawn().unwrap();

@@ -57,6 +57,11 @@ const BAD: &[(&str, usize, &str)] = &[
         "`a b` cannot be the name of a secret; use 1 to 64",
     ),
     (
+        "[[agents]]\nfolder = \"a\"\nnetwork = \"ask\"\nsecrets = { A = \"b.uri\" }",
+        5,
+        "`secrets.A` is not the name of a secret; write that of a [secrets.NAME], or NAME.url for its base URL",
+    ),
+    (
         "[[agents]]\nfolder = \"a\"\nnetwork = \"ask\"\nsecrets = { A = \"env:B\" }",
         5,
         "`secrets.A` is a reference; write it as `value` in [secrets.NAME], and the name here",

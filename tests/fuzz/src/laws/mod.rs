@@ -67,6 +67,7 @@ pub const LAWS: &[(&str, Law)] = &[
     ("opened_requests", opened::requests),
     ("chunks", opened::chunks),
     ("echoes", opened::echoes),
+    ("sockets", opened::sockets),
     ("secret_rules", opened::secret_rules),
     ("tool_rules", tool_rules::tool_rules),
 ];

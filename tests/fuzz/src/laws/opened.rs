@@ -1,6 +1,6 @@
 //! Requests to hosts with bound secrets, their bodies, the answers, and the rules about them.
 
-use hearth::gateway::opened::trial::{PLACEHOLDER, VALUE, judged, masked, searched, unchunked};
+use hearth::gateway::opened::trial::{PLACEHOLDER, Sender, VALUE, judged, masked, searched, sent_on, unchunked};
 use hearth::model::bound_secret::{RequestPattern, SecretHeader, SecretHost, is_plain_path};
 
 fn holds(bytes: &[u8], text: &str) -> bool {
@@ -40,6 +40,20 @@ pub fn requests(bytes: &[u8]) {
     for name in ["cookie", "x-api-key", "proxy-authorization"] {
         assert!(!head.contains(&format!("\r\n{name}:")), "{head}");
     }
+}
+
+/// The messages of a WebSocket: the first byte says who sends, and the rest are its frames. However they are cut, the same
+/// messages are sent on, which are read again as they were read.
+pub fn sockets(bytes: &[u8]) {
+    let Some((first, frames)) = bytes.split_first() else { return };
+    let sender = if first % 2 == 0 { Sender::Program } else { Sender::Host };
+    let whole = sent_on(sender, &[frames]);
+    let single: Vec<&[u8]> = frames.chunks(1).collect();
+    assert_eq!(sent_on(sender, &single), whole);
+    let Ok(sent) = whole else { return };
+    // Frames that were put together may need a longer length.
+    assert!(sent.len() <= frames.len() + 8, "nothing is added");
+    assert_eq!(sent_on(sender, &[&sent]), Ok(sent.clone()));
 }
 
 /// A body in chunks. However it is cut, it has the same content and the same end.
