@@ -118,7 +118,7 @@ class Browser:
                 if time.time() > end:
                     text = self.evaluate("document.body.innerText")
                     raise RuntimeError(f"waited for {step['wait']}: {text}")
-                time.sleep(0.1)
+                time.sleep(0.02)
         if "key" in step:
             for kind in ("keyDown", "keyUp"):
                 text = {"Enter": "\r"}.get(step["key"])
@@ -133,7 +133,8 @@ class Browser:
                       mobile=width < 500)
             dark = "dark" if step.get("dark") else "light"
             self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": dark}])
-            time.sleep(0.3)
+            # Two frames: the first is laid out with the new size, the second is shown.
+            self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
             wide = self.evaluate("document.documentElement.scrollWidth")
             data = self.call("Page.captureScreenshot", format="png")["data"]
             with open(step["shot"], "wb") as file:
@@ -149,8 +150,11 @@ class Browser:
             # In a world of its own: the page does not see it, and its policy does not forbid it.
             frame = self.call("Page.getFrameTree")["frameTree"]["frame"]["id"]
             world = self.call("Page.createIsolatedWorld", frameId=frame, worldName="axe")["executionContextId"]
-            with open(step["axe"], encoding="utf-8") as file:
-                self.call("Runtime.evaluate", expression=file.read(), contextId=world)
+            # The world lasts as long as the page.
+            known = self.call("Runtime.evaluate", expression="typeof axe", contextId=world, returnByValue=True)
+            if known["result"]["value"] == "undefined":
+                with open(step["axe"], encoding="utf-8") as file:
+                    self.call("Runtime.evaluate", expression=file.read(), contextId=world)
             found = self.call("Runtime.evaluate", contextId=world, awaitPromise=True, returnByValue=True, expression=(
                 "axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.map(v => v.id + ': ' + "
                 "v.nodes.slice(0, 3).map(n => n.html + ' ' + n.failureSummary).join(' | ')))"))

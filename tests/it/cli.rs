@@ -616,7 +616,7 @@ fn completed(host: &Host, words: &str) -> String {
     "#;
     let (words, last) = words.rsplit_once(' ').unwrap_or(("", words));
     let directory = std::path::Path::new(env!("CARGO_BIN_EXE_hearth")).parent().unwrap();
-    let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap_or_default());
+    let path = format!("{}:{}", directory.display(), crate::host::search_path());
     let mut command = host.bare("bash");
     command.env("HEARTH_DATA", host.data()).env("PATH", path).env("DIR", host.path(""));
     command.env("WORDS", words).env("LAST", last).args(["-c", script]);

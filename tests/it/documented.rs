@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 
 use crate::host::{Host, skipped};
 
@@ -45,7 +44,7 @@ fn the_readme_is_short_and_leads_to_every_document() {
 #[test]
 fn the_comparison_is_what_its_script_wrote() {
     let check = |page: &Path| {
-        let mut script = Command::new("python3");
+        let mut script = crate::host::python();
         script.arg(root().join("tools/compare/compare.py")).arg("--self-check").arg("--check").arg(page);
         script.output()
     };

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::host::confined::{House, possible};
 use crate::host::documents::generated;
-use crate::host::{Host, skipped, wait_for, with_chat};
+use crate::host::{Host, python, skipped, wait_for, with_chat};
 
 /// Whether agents can have a network of their own here.
 fn has_networks(house: &House) -> bool {
@@ -101,8 +101,7 @@ struct Outside {
 impl Outside {
     fn start(files: &Path) -> Self {
         let (mut servers, mut ports) = (Vec::new(), Vec::new());
-        for (program, words) in [("python3", ["-c", SERVER]), ("node", ["-e", SERVER_2])] {
-            let mut server = Command::new(program);
+        for (mut server, words) in [(python(), ["-c", SERVER]), (Command::new("node"), ["-e", SERVER_2])] {
             server.args(words).arg(files).stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut server = server.spawn().unwrap();
             let mut line = String::new();

@@ -16,6 +16,7 @@ pub(crate) mod fake_telegram;
 pub(crate) mod installed;
 pub(crate) mod keys;
 pub(crate) mod pty;
+pub(crate) mod python;
 pub(crate) mod raw;
 pub(crate) mod telegram;
 pub(crate) mod terminal;
@@ -32,6 +33,8 @@ use hearth::state::dump::{Format, Options, dump};
 use hearth::state::{self, Reader, Store};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+
+pub(crate) use python::{python, search_path};
 
 /// Longest wait for any condition; a machine under load is slow.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -132,7 +135,7 @@ impl Host {
     /// A program with this host's environment.
     pub(crate) fn bare(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env_clear().env("PATH", search_path());
         command.env("HOME", self.dir.path()).env("XDG_RUNTIME_DIR", self.path("runtime"));
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
@@ -191,8 +194,7 @@ impl Host {
 
     /// Fails at once if none of these agents could start, instead of after a long wait for their answers.
     fn require_confinement(&self) {
-        static SANDBOX: LazyLock<Sandbox> =
-            LazyLock::new(|| Sandbox::find(&std::env::var_os("PATH").unwrap_or_default(), &[]));
+        static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| Sandbox::find(search_path().as_ref(), &[]));
         if let ("process", Sandbox::Missing { why, mend, root: true }) = (self.runtime, &*SANDBOX)
             && self.data().exists()
             && self.rows("agents").iter().any(|agent| agent["value"]["settings"]["unconfined"] == false)

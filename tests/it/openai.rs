@@ -3,7 +3,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ impl Server {
         }
         let directory = tempfile::tempdir().unwrap();
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/llama.py");
-        let mut process = Command::new("python3")
+        let mut process = crate::host::python()
             .arg(script)
             .arg(directory.path().join("model.gguf"))
             .arg(port.to_string())

@@ -20,7 +20,7 @@ fn machine() -> Host {
     std::fs::create_dir(&bin).unwrap();
     std::fs::write(bin.join("claude"), "#!/bin/sh\nexit 1\n").unwrap();
     std::fs::set_permissions(bin.join("claude"), std::fs::Permissions::from_mode(0o755)).unwrap();
-    host.env.push(("PATH".into(), format!("{}:{}", bin.display(), std::env::var("PATH").unwrap())));
+    host.env.push(("PATH".into(), format!("{}:{}", bin.display(), crate::host::search_path())));
     host.env.push(("TERM".into(), "xterm".into()));
     host
 }

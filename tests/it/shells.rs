@@ -57,7 +57,7 @@ fn shell(host: &Host, name: &str) -> Option<Pty> {
             command.args(["--no-config", "--interactive", "--init-command", &text]);
         }
     }
-    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let path = format!("{}:{}", programs.display(), crate::host::search_path());
     command.env("PATH", path).env("HEARTH_DATA", host.data()).env("TERM", "xterm").env("NO_COLOR", "1");
     Some(Pty::start(command))
 }

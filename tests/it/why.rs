@@ -334,7 +334,7 @@ fn command(text: &str) -> String {
 fn paste(host: &Host, command: &str) {
     let mut shell = host.bare("/bin/sh");
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_hearth")).parent().unwrap().display().to_string();
-    let path = std::env::var("PATH").unwrap_or_default();
+    let path = crate::host::search_path();
     shell.args(["-c", command]).env("PATH", format!("{program}:{path}")).env("HEARTH_DATA", host.data());
     let ended = shell.output().unwrap();
     assert!(ended.status.success(), "{command}: {ended:?}");

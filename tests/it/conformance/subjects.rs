@@ -158,7 +158,7 @@ impl Trial {
         ));
         let mut trial = Self { host, subject, api, _model: model, messages: 0 };
         if let Some(dir) = agents_dir() {
-            let path = std::env::var("PATH").unwrap_or_default();
+            let path = crate::host::search_path();
             trial.host.env.push(("PATH".to_owned(), format!("{}:{path}", dir.join("bin").display())));
         }
         trial.host.start();

@@ -2,12 +2,12 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 
 use super::Console;
-use crate::host::skipped;
+use crate::host::{python, skipped};
 
 /// A browser with one page.
 pub(super) struct Browser {
@@ -28,7 +28,7 @@ impl Browser {
             return None;
         };
         let driver = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/browser.py");
-        let mut child = Command::new("python3")
+        let mut child = python()
             .arg(driver)
             .arg(program)
             .stdin(Stdio::piped())

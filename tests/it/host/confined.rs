@@ -35,7 +35,7 @@ impl House {
 
     pub(crate) fn hearth(&self, words: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
-        command.env_clear().env("PATH", std::env::var("PATH").unwrap()).env("HOME", self.path("user"));
+        command.env_clear().env("PATH", super::search_path()).env("HOME", self.path("user"));
         command.env("XDG_RUNTIME_DIR", self.path("user")).env("SECRET", "of the daemon");
         let roots = self.path("user/roots.pem");
         if roots.is_file() {

@@ -82,7 +82,7 @@ impl EchoHost {
             let made = Command::new("sh").args(["-c", CERTIFICATES, "sh", files.to_str().unwrap()]).output().unwrap();
             assert!(made.status.success(), "{made:?}");
         }
-        let mut server = Command::new("python3");
+        let mut server = crate::host::python();
         server.args(["-c", SERVER, files.to_str().unwrap(), VALUE]).stdout(Stdio::piped());
         let mut server = server.spawn().unwrap();
         let mut line = String::new();

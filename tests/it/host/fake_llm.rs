@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 /// The running stand-in. It ends when this is dropped.
 pub(crate) struct FakeLlm {
@@ -24,7 +24,7 @@ impl FakeLlm {
 
     fn with(more: &[&OsStr]) -> Self {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake_llm.py");
-        let mut command = Command::new("python3");
+        let mut command = super::python();
         command.args([script, "0"]).args(more).stdout(Stdio::piped());
         let mut process = command.spawn().expect("python3 starts");
         let mut line = String::new();

@@ -36,7 +36,7 @@ impl System {
             std::fs::write(&path, PROGRAM.replace("DIR", dir.to_str().unwrap())).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         }
-        host.env.push(("PATH".into(), format!("{}:{}", dir.display(), std::env::var("PATH").unwrap())));
+        host.env.push(("PATH".into(), format!("{}:{}", dir.display(), super::search_path())));
         Self { host, dir }
     }
 
