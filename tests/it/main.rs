@@ -65,6 +65,7 @@ mod killed;
 mod lifecycle;
 mod limits;
 mod local_owner;
+mod mail;
 mod memory;
 mod metrics;
 mod missing_store;

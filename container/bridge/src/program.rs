@@ -6,6 +6,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::{FileType, fstat};
@@ -27,15 +28,19 @@ pub fn now() -> Duration {
 #[derive(Debug)]
 pub struct Daemon {
     socket: UnixStream,
+    writer: FrameWriter,
     lines: Lines,
     waiting: VecDeque<ToBridge>,
 }
 
 impl Daemon {
     /// Takes over the socket.
-    #[must_use]
-    pub fn new(socket: UnixStream) -> Self {
-        Self { socket, lines: Lines::default(), waiting: VecDeque::new() }
+    ///
+    /// # Errors
+    /// If it cannot be shared with writers.
+    pub fn new(socket: UnixStream) -> io::Result<Self> {
+        let writer = FrameWriter(Arc::new(Mutex::new(socket.try_clone()?)));
+        Ok(Self { socket, writer, lines: Lines::default(), waiting: VecDeque::new() })
     }
 
     /// Takes over the socket that the bridge inherited.
@@ -50,7 +55,7 @@ impl Daemon {
                 "standard input is no socket: Hearth starts this program, as `hearth bridge test` does",
             ));
         }
-        Ok(Self::new(UnixStream::from(socket)))
+        Self::new(UnixStream::from(socket))
     }
 
     /// Waits for the first frame.
@@ -95,7 +100,27 @@ impl Daemon {
     /// # Errors
     /// If the daemon is gone.
     pub fn send(&mut self, frame: &FromBridge) -> io::Result<()> {
-        self.socket.write_all(&frame.line())
+        self.writer.send(frame)
+    }
+
+    /// Sends frames from another thread.
+    #[must_use]
+    pub fn writer(&self) -> FrameWriter {
+        self.writer.clone()
+    }
+}
+
+/// Sends frames to the daemon, each as a whole.
+#[derive(Debug, Clone)]
+pub struct FrameWriter(Arc<Mutex<UnixStream>>);
+
+impl FrameWriter {
+    /// Sends a frame.
+    ///
+    /// # Errors
+    /// If the daemon is gone.
+    pub fn send(&self, frame: &FromBridge) -> io::Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(&frame.line())
     }
 }
 

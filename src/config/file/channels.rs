@@ -47,17 +47,21 @@ pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Vec<Change
     for (name, section) in top.named_tables(problems, "channels", &CHANNELS) {
         let checked = ChannelName::new(name).map_err(|error| error.to_string()).and_then(not_the_terminal);
         let kind = kind(problems, &section, name);
-        let spec = |name, kind, problems: &mut Problems<'_>| ChannelSpec {
-            name,
-            kind,
-            token: reference(problems, &section, "token"),
-            base_url: base_url(problems, &section),
-            secret: reference(problems, &section, "secret"),
-            listen: listen(problems, &section),
-            program: (kind == ChannelKind::Bridge).then(|| program(problems, &section)),
-            link_previews: section.flag(problems, "link_previews").unwrap_or(false),
-            unknown_chats: section.word(problems, "unknown_chats", &UNKNOWN_CHATS).unwrap_or_default(),
-            tell_strangers: section.flag(problems, "tell_strangers").unwrap_or(false),
+        let spec = |name, kind, problems: &mut Problems<'_>| {
+            let program = (kind == ChannelKind::Bridge).then(|| program(problems, &section));
+            let unknown_chats = section.word(problems, "unknown_chats", &UNKNOWN_CHATS);
+            ChannelSpec {
+                name,
+                kind,
+                token: reference(problems, &section, "token"),
+                base_url: base_url(problems, &section),
+                secret: reference(problems, &section, "secret"),
+                listen: listen(problems, &section),
+                link_previews: section.flag(problems, "link_previews").unwrap_or(false),
+                unknown_chats: unknown_chats.unwrap_or_else(|| usual_for(program.as_ref())),
+                tell_strangers: section.flag(problems, "tell_strangers").unwrap_or(false),
+                program,
+            }
         };
         match (checked, kind) {
             (Ok(name), Some(kind)) => {
@@ -70,6 +74,13 @@ pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Vec<Change
         }
     }
     changes
+}
+
+/// What happens to unknown chats if the file does not say it. Anybody can write mail to anybody: a card for each such mail
+/// would bury the owner.
+fn usual_for(program: Option<&BridgeProgram>) -> UnknownChats {
+    let name = program.and_then(|program| program.command.first()).and_then(|word| word.rsplit('/').next());
+    if name == Some("hearth-mail") { UnknownChats::Ignore } else { UnknownChats::default() }
 }
 
 fn not_the_terminal(name: ChannelName) -> Result<ChannelName, String> {

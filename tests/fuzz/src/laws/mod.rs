@@ -10,6 +10,7 @@ mod asked;
 mod disk;
 mod files;
 mod gateway;
+mod mail;
 mod nanoclaw;
 mod network;
 mod opened;
@@ -56,6 +57,7 @@ pub const LAWS: &[(&str, Law)] = &[
     ("telegram", talk::telegram),
     ("webhook", talk::webhook),
     ("bridge", talk::bridge),
+    ("mail", mail::mail),
     ("socket", talk::socket),
     ("model_requests", gateway::model_requests),
     ("usage", gateway::usage),

@@ -1,0 +1,269 @@
+//! `hearth-mail` between a daemon and a real mail system: Dovecot, Postfix and OpenDKIM on ports of this machine.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::host::{Host, skipped, wait_for};
+
+const PEOPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mail_people.py");
+
+/// What the servers call themselves in the results about senders.
+const SERVER: &str = "mail.test";
+
+/// Mail servers with people, and an installation.
+pub(crate) struct Mail {
+    pub(crate) host: Host,
+    servers: Child,
+    directory: tempfile::TempDir,
+}
+
+/// The program, which is a package of its own: `cargo test --workspace` builds it.
+fn bridge() -> Option<PathBuf> {
+    let built = |path: &Path| std::fs::metadata(path).and_then(|about| about.modified()).ok();
+    let program = Path::new(env!("CARGO_BIN_EXE_hearth")).with_file_name("hearth-mail");
+    let made = built(&program)?;
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/mail/src");
+    let newest = std::fs::read_dir(sources).unwrap().flatten().filter_map(|entry| built(&entry.path())).max();
+    assert!(newest <= Some(made), "{} is older than its sources: `cargo build -p hearth-mail`", program.display());
+    Some(program)
+}
+
+impl Mail {
+    /// Starts the servers; none where that is not possible.
+    pub(crate) fn start() -> Option<Self> {
+        let mut host = Host::new();
+        let is_there = |program: &str| Path::new("/usr/sbin").join(program).exists();
+        if !rustix::process::geteuid().is_root() || !["dovecot", "postfix", "opendkim"].into_iter().all(is_there) {
+            skipped("there are no mail servers, or this is not root, so `hearth-mail` is not tested");
+            return None;
+        }
+        if bridge().is_none() {
+            skipped("`hearth-mail` is not built (`cargo build -p hearth-mail`), so it is not tested");
+            return None;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let here = directory.path().display().to_string();
+        host.env.push(("MAIL_PEOPLE".to_owned(), here.clone()));
+        // The servers end with its standard input.
+        let servers = host.bare("python3").arg(PEOPLE).arg("serve").arg(&here).stdin(Stdio::piped()).spawn().unwrap();
+        let mail = Self { host, servers, directory };
+        wait_for("the mail servers", || mail.directory.path().join("ready").exists().then_some(()));
+        Some(mail)
+    }
+
+    fn settings(&self) -> Value {
+        let read = |name: &str| std::fs::read_to_string(self.directory.path().join(name)).unwrap();
+        let ports: Value = serde_json::from_str(&read("ports")).unwrap();
+        json!({
+            "address": "bot@own.test",
+            "imap": format!("tls://127.0.0.1:{}", ports["imap"]),
+            "smtp": format!("starttls://127.0.0.1:{}", ports["smtp"]),
+            "certificates": read("ca.pem"),
+            "authserv_id": SERVER,
+            "copies": "server",
+            "per_hour": "100000",
+        })
+    }
+
+    /// Runs the kit.
+    pub(crate) fn test(&self) -> Value {
+        let (settings, bridge) = (self.settings().to_string(), bridge().unwrap().display().to_string());
+        let token = self.directory.path().join("token");
+        std::fs::write(&token, "password-of-the-bot").unwrap();
+        let token = format!("file:{}", token.display());
+        let words = ["bridge", "test", "--json", "--network", PEOPLE, "--settings", &settings, "--chat"];
+        let words = [&words[..], &["ann@friend.test", "--token", &token, "--", &bridge]].concat();
+        let ended = self.host.run(&words, b"");
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
+    }
+
+    fn people(&self, words: &[&str]) -> String {
+        let done = self.host.bare("python3").arg(PEOPLE).args(words).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap()
+    }
+
+    /// Somebody writes to the bot.
+    fn write(&self, mail: &Value) {
+        self.people(&["mail", &mail.to_string()]);
+    }
+
+    /// What the bot wrote to Ann.
+    fn answers(&self) -> Vec<Value> {
+        serde_json::from_str(&self.people(&["mails", "ann@friend.test"])).unwrap()
+    }
+
+    /// The first answer with a text.
+    fn answer(&self, text: &str) -> Value {
+        let has = |mail: &Value| mail["text"].as_str().is_some_and(|found| found.contains(text));
+        wait_for(&format!("the answer with {text}"), || self.answers().into_iter().find(has))
+    }
+
+    /// Starts a daemon with the mailbox as the channel `mail`, of which Ann's chat has an agent.
+    fn connect(&mut self, agent: &str) {
+        self.host.env.push(("BOT_PASSWORD".to_owned(), "password-of-the-bot".to_owned()));
+        self.host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "100".to_owned()));
+        let settings = self.settings();
+        // Texts of JSON are texts of TOML.
+        let lines = settings.as_object().unwrap().iter().map(|(key, value)| format!("{key} = {value}\n"));
+        let settings: String = lines.collect();
+        // Its own, so that a test kills no other's.
+        std::fs::copy(bridge().unwrap(), self.program()).unwrap();
+        self.host.apply(&format!(
+            "schema = 1\n[[agents]]\nfolder = \"main\"\n{agent}\n[channels.mail]\ntype = \"bridge\"\n\
+             command = [\"{}\"]\ntoken = \"env:BOT_PASSWORD\"\n[channels.mail.settings]\n{settings}\n\
+             [[users]]\nid = \"mail:ann@friend.test\"\nroles = [\"owner\"]\n[[chats]]\nchannel = \"mail\"\n\
+             platform_id = \"ann@friend.test\"\n[[chats.wirings]]\nagent = \"main\"\nengage = \"pattern\"\n\
+             pattern = \".\"\n",
+            self.program().display()
+        ));
+        self.host.start();
+        wait_for("the mailbox", || (self.listed()["state"] == "up").then_some(()));
+        wait_for("the first place", || {
+            self.host.rows("bridges").pop().map(|row| row["value"]["cursors"][0].is_object())
+        });
+    }
+
+    fn program(&self) -> PathBuf {
+        self.directory.path().join("hearth-mail")
+    }
+
+    /// The processes of the bridge.
+    fn running(&self) -> Vec<u32> {
+        let program = self.program().display().to_string();
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let runs = |pid: &u32| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.split(|byte| *byte == 0).next() == Some(program.as_bytes())
+        };
+        pids.filter(runs).collect()
+    }
+
+    fn listed(&self) -> Value {
+        let mut list: Value = serde_json::from_str(&self.host.done(&["channels", "list", "--json"], b"")).unwrap();
+        list["channels"].as_array_mut().unwrap().pop().unwrap_or_default()
+    }
+}
+
+impl Drop for Mail {
+    fn drop(&mut self) {
+        drop(self.servers.stdin.take());
+        self.servers.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_conversation_by_mail() {
+    let Some(mut mail) = Mail::start() else { return };
+    mail.connect("provider = \"echo\"");
+    mail.write(&json!({"id": "<first@friend.test>", "subject": "Größe", "text": "how large?\n-- \nAnn", "files": {"a.txt": "content"}}));
+    let answer = mail.answer("how large?");
+    let field = |mail: &Value, name: &str| mail["headers"][name].as_str().unwrap_or_default().to_owned();
+    assert_eq!((field(&answer, "subject"), answer["html"].as_bool()), ("Re: Größe".to_owned(), Some(false)));
+    assert_eq!(field(&answer, "in-reply-to"), "<first@friend.test>");
+    assert_eq!(field(&answer, "auto-submitted"), "auto-replied");
+    let id = field(&answer, "message-id");
+    assert!(id.starts_with("<hearth.") && id.ends_with("@own.test>"), "{id}");
+    assert!(!answer["text"].as_str().unwrap().contains("-- "), "the signature is no text: {answer}");
+    let stored = mail.host.rows("bodies").pop().unwrap().to_string();
+    assert!(stored.contains("a.txt") && stored.contains("mail:ann@friend.test"), "{stored}");
+    let files: Vec<PathBuf> = walk(&mail.host.data().join("files"));
+    assert!(files.iter().any(|file| std::fs::read(file).unwrap() == b"content"), "{files:?}");
+
+    let headers = json!({"References": format!("<first@friend.test> {id}"), "In-Reply-To": id});
+    mail.write(&json!({
+        "subject": "Re: Größe", "headers": headers,
+        "html": "<p>larger<p style='display:none'>EVIL ORDER</p><blockquote>echo: how large?</blockquote>",
+    }));
+    let second = mail.answer("larger");
+    let text = second["text"].as_str().unwrap();
+    assert!(!text.contains("EVIL") && !text.contains("Subject") && text.contains("hidden text left out"), "{text}");
+    assert_eq!(field(&second, "references").split_whitespace().next(), Some("<first@friend.test>"));
+    let sessions = mail.host.rows("sessions").len();
+    assert_eq!(sessions, 1, "one conversation with a person");
+    mail.host.check();
+}
+
+fn walk(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}
+
+/// Nobody but the own server says who wrote a mail: forged senders, programs and lists reach no agent, decide nothing, and
+/// get no answer and no card.
+#[test]
+fn forged_and_automatic_mail_reaches_no_agent() {
+    let Some(mut mail) = Mail::start() else { return };
+    mail.connect("provider = \"echo\"");
+    let result = "mail.test; dkim=pass header.d=friend.test";
+    for forged in [
+        json!({"sign": "", "text": "forged: unsigned"}),
+        json!({"sign": "evil.test", "text": "forged: signed by another"}),
+        json!({"sign": "", "text": "forged: own result", "headers": {"Authentication-Results": result}}),
+        json!({"sign": "", "text": "forged: other result", "headers": {"Authentication-Results": "mx.test; dkim=pass header.d=friend.test"}}),
+        json!({"from": "\"ann@friend.test\" <eve@evil.test>", "sign": "evil.test", "text": "forged: by name"}),
+        json!({"from": "Eve <eve@evil.test>", "sign": "evil.test", "text": "forged: a stranger"}),
+        json!({"raw": "From: ann@friend.test\r\nFrom: eve@evil.test\r\nMessage-ID: <two@x>\r\nSubject: x\r\n\r\nforged: two senders\r\n"}),
+        json!({"text": "forged: a loop", "headers": {"Auto-Submitted": "auto-replied"}}),
+        json!({"text": "forged: a list", "headers": {"List-Id": "<x.test>"}}),
+        json!({"text": "forged: a bounce", "envelope": ""}),
+        json!({"from": "bot@own.test", "text": "forged: itself"}),
+    ] {
+        mail.write(&forged);
+    }
+    mail.write(&json!({"text": "real"}));
+    mail.answer("real");
+    let all = mail.answers();
+    assert_eq!(all.len(), 1, "{all:#?}");
+    assert_eq!(mail.host.rows("approvals").len(), 0, "no card asks about strangers");
+    let stored: String = mail.host.rows("bodies").iter().map(Value::to_string).collect();
+    assert!(!stored.contains("forged"), "{stored}");
+    mail.host.check();
+}
+
+/// Dovecot is away for a moment, bridge and daemon are killed: everything is there exactly once. The server files a copy of
+/// each mail that it accepts, where a repeat is looked up.
+#[test]
+fn nothing_is_lost_or_doubled_by_mail() {
+    let Some(mut mail) = Mail::start() else { return };
+    mail.connect("provider = \"echo\"");
+    let nightly = std::env::var_os("HEARTH_ALL_POINTS").is_some();
+    let texts: Vec<String> = (0..if nightly { 24 } else { 5 }).map(|number| format!("message-{number}.")).collect();
+    for (number, text) in texts.iter().enumerate() {
+        mail.people(&["say", text]);
+        std::thread::sleep(Duration::from_millis(97 * (number as u64 % 5)));
+        match number % 4 {
+            0 => {
+                mail.people(&["imap", "stop"]);
+                mail.people(&["imap", "start"]);
+            }
+            1 | 2 => mail.running().into_iter().for_each(kill),
+            _ => {
+                mail.host.kill();
+                wait_for("the bridge to end with the daemon", || mail.running().is_empty().then_some(()));
+                mail.host.start();
+            }
+        }
+    }
+    for text in &texts {
+        mail.answer(text);
+    }
+    // A second copy would come within moments.
+    std::thread::sleep(Duration::from_secs(2));
+    let all: Vec<String> = mail.answers().iter().map(|mail| mail["text"].as_str().unwrap().to_owned()).collect();
+    for text in &texts {
+        assert_eq!(all.iter().filter(|found| found.contains(text)).count(), 1, "{text}: {all:?}");
+    }
+    assert_eq!(mail.host.rows("bodies").len(), texts.len(), "each mail is stored once");
+    mail.host.check();
+}
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    // It may have ended meanwhile.
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
+}
