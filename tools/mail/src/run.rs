@@ -189,10 +189,8 @@ impl Bridge {
                 // Each byte stands for something that was found, and only wakes.
                 let _count = (&ways.woken).read(&mut bytes)?;
             }
-            if self.is_taking
-                && self.current.is_none()
-                && let Ok(found) = ways.found.try_recv()
-            {
+            while self.is_taking && self.current.is_none() {
+                let Ok(found) = ways.found.try_recv() else { break };
                 self.found(found)?;
             }
             if self.current.as_ref().is_some_and(|current| current.again.is_some_and(|again| again <= now())) {
@@ -223,9 +221,6 @@ impl Bridge {
                 let is_over = |current: &mut Current| current.seq == seq && current.asked != Asked::Wanted;
                 if self.current.take_if(is_over).is_some() {
                     ways.stored.send(()).map_err(io::Error::other)?;
-                    if let Ok(found) = ways.found.try_recv() {
-                        self.found(found)?;
-                    }
                 }
                 Ok(())
             }
