@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::host::beside::failing;
 use crate::host::documents::generated;
+use crate::host::mail::Mail;
 use crate::host::{Host, skipped, wait_for, wait_for_or};
 
 const BRIDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chat_bridge.py");

@@ -15,6 +15,7 @@ pub(crate) mod fake_llm;
 pub(crate) mod fake_telegram;
 pub(crate) mod installed;
 pub(crate) mod keys;
+pub(crate) mod mail;
 pub(crate) mod pty;
 pub(crate) mod python;
 pub(crate) mod raw;

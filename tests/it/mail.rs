@@ -1,91 +1,14 @@
-//! `hearth-mail` between a daemon and a real mail system: Dovecot, Postfix and OpenDKIM on ports of this machine.
+//! `hearth-mail` between a daemon and a real mail system.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::host::{Host, skipped, wait_for};
-
-const PEOPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mail_people.py");
-
-/// What the servers call themselves in the results about senders.
-const SERVER: &str = "mail.test";
-
-/// Mail servers with people, and an installation.
-pub(crate) struct Mail {
-    pub(crate) host: Host,
-    servers: Child,
-    directory: tempfile::TempDir,
-}
-
-/// The program, which is a package of its own: `cargo test --workspace` builds it.
-fn bridge() -> Option<PathBuf> {
-    let built = |path: &Path| std::fs::metadata(path).and_then(|about| about.modified()).ok();
-    let program = Path::new(env!("CARGO_BIN_EXE_hearth")).with_file_name("hearth-mail");
-    let made = built(&program)?;
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/mail/src");
-    let newest = std::fs::read_dir(sources).unwrap().flatten().filter_map(|entry| built(&entry.path())).max();
-    assert!(newest <= Some(made), "{} is older than its sources: `cargo build -p hearth-mail`", program.display());
-    Some(program)
-}
+use crate::host::mail::{Mail, bridge};
+use crate::host::wait_for;
 
 impl Mail {
-    /// Starts the servers; none where that is not possible.
-    pub(crate) fn start() -> Option<Self> {
-        let mut host = Host::new();
-        let is_there = |program: &str| Path::new("/usr/sbin").join(program).exists();
-        if !rustix::process::geteuid().is_root() || !["dovecot", "postfix", "opendkim"].into_iter().all(is_there) {
-            skipped("there are no mail servers, or this is not root, so `hearth-mail` is not tested");
-            return None;
-        }
-        if bridge().is_none() {
-            skipped("`hearth-mail` is not built (`cargo build -p hearth-mail`), so it is not tested");
-            return None;
-        }
-        let directory = tempfile::tempdir().unwrap();
-        let here = directory.path().display().to_string();
-        host.env.push(("MAIL_PEOPLE".to_owned(), here.clone()));
-        // The servers end with its standard input.
-        let servers = host.bare("python3").arg(PEOPLE).arg("serve").arg(&here).stdin(Stdio::piped()).spawn().unwrap();
-        let mail = Self { host, servers, directory };
-        wait_for("the mail servers", || mail.directory.path().join("ready").exists().then_some(()));
-        Some(mail)
-    }
-
-    fn settings(&self) -> Value {
-        let read = |name: &str| std::fs::read_to_string(self.directory.path().join(name)).unwrap();
-        let ports: Value = serde_json::from_str(&read("ports")).unwrap();
-        json!({
-            "address": "bot@own.test",
-            "imap": format!("tls://127.0.0.1:{}", ports["imap"]),
-            "smtp": format!("starttls://127.0.0.1:{}", ports["smtp"]),
-            "certificates": read("ca.pem"),
-            "authserv_id": SERVER,
-            "copies": "server",
-            "per_hour": "100000",
-        })
-    }
-
-    /// Runs the kit.
-    pub(crate) fn test(&self) -> Value {
-        let (settings, bridge) = (self.settings().to_string(), bridge().unwrap().display().to_string());
-        let token = self.directory.path().join("token");
-        std::fs::write(&token, "password-of-the-bot").unwrap();
-        let token = format!("file:{}", token.display());
-        let words = ["bridge", "test", "--json", "--network", PEOPLE, "--settings", &settings, "--chat"];
-        let words = [&words[..], &["ann@friend.test", "--token", &token, "--", &bridge]].concat();
-        let ended = self.host.run(&words, b"");
-        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
-    }
-
-    fn people(&self, words: &[&str]) -> String {
-        let done = self.host.bare("python3").arg(PEOPLE).args(words).output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        String::from_utf8(done.stdout).unwrap()
-    }
-
     /// Somebody writes to the bot.
     fn write(&self, mail: &Value) {
         self.people(&["mail", &mail.to_string()]);
@@ -146,13 +69,6 @@ impl Mail {
     fn listed(&self) -> Value {
         let mut list: Value = serde_json::from_str(&self.host.done(&["channels", "list", "--json"], b"")).unwrap();
         list["channels"].as_array_mut().unwrap().pop().unwrap_or_default()
-    }
-}
-
-impl Drop for Mail {
-    fn drop(&mut self) {
-        drop(self.servers.stdin.take());
-        self.servers.wait().unwrap();
     }
 }
 

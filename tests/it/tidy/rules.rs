@@ -326,6 +326,12 @@ pub(super) const BANS: &[Ban] = &[
         why: "few places make certificates",
     },
     Ban {
+        thing: Thing::Crate("mail_parser"),
+        within: "",
+        places: &[("tools/mail/", "reads mails")],
+        why: "bytes that strangers wrote are read by a program that has no store",
+    },
+    Ban {
         thing: Thing::Crate("podman_api"),
         within: "",
         places: &[("src/runtime/podman/api.rs", "turns its answers and errors into ours")],
