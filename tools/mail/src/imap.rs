@@ -43,13 +43,15 @@ pub(crate) struct Imap {
     connection: Connection,
     tag: u32,
     capabilities: Vec<String>,
+    /// The server said that there are mails since this was last cleared: it says so once, also amid other answers.
+    pub(crate) has_news: bool,
 }
 
 impl Imap {
     /// Connects and logs in.
     pub(crate) fn open(settings: &Settings, trust: &Trust, token: &str) -> Result<Self, Trouble> {
         let connection = Connection::open(&settings.imap, trust)?;
-        let mut imap = Self { connection, tag: 0, capabilities: Vec::new() };
+        let mut imap = Self { connection, tag: 0, capabilities: Vec::new(), has_news: false };
         imap.answer()?;
         if settings.imap.security == Security::StartTls {
             imap.command("STARTTLS")?;
@@ -158,8 +160,10 @@ impl Imap {
         }
         self.connection.wait_at_most(time)?;
         let heard = loop {
+            if self.has_news {
+                break Ok(());
+            }
             match self.answer() {
-                Ok(answer) if answer.text.to_ascii_uppercase().ends_with(" EXISTS") => break Ok(()),
                 Ok(answer) if answer.text.to_ascii_uppercase().starts_with("* BYE") => {
                     break Err(Trouble::Odd(answer.text));
                 }
@@ -224,6 +228,7 @@ impl Imap {
             let text = String::from_utf8_lossy(&line);
             let Some(count) = literal(&text) else {
                 answer.text.push_str(&text);
+                self.has_news |= answer.literals.is_empty() && is_news(&answer.text);
                 return Ok(answer);
             };
             bytes = bytes.saturating_add(count).saturating_add(text.len());
@@ -235,6 +240,14 @@ impl Imap {
             answer.literals.push(self.connection.bytes(count)?);
         }
     }
+}
+
+/// Whether an answer says how many mails there are, which it does when there are more.
+fn is_news(text: &str) -> bool {
+    let mut words = text.split(' ');
+    words.next() == Some("*")
+        && words.next().is_some_and(|count| count.bytes().all(|byte| byte.is_ascii_digit()))
+        && words.next().is_some_and(|word| word.eq_ignore_ascii_case("EXISTS"))
 }
 
 /// The length of the literal that follows a line.

@@ -133,7 +133,11 @@ impl Inbox {
         self.tell(Found::Open)?;
         self.begin(&mut imap, selected)?;
         loop {
+            imap.has_news = false;
             self.catch_up(&mut imap)?;
+            if imap.has_news {
+                continue;
+            }
             if imap.can("IDLE") {
                 imap.idle(IDLE)?;
             } else {
