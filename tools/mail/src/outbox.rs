@@ -25,6 +25,8 @@ use crate::threads::{Thread, Threads};
 
 /// How long a session without mails is kept.
 const IDLE: Duration = Duration::from_secs(5);
+/// How long a delivery may wait for others.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Largest text, in bytes.
 const TEXT_BYTES_MAX: usize = 512 * 1024;
 /// How often, and how often in vain, a copy is looked for, because the server may need a moment to file it.
@@ -34,13 +36,19 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// Bytes of a mail besides its files, at most about.
 const ENVELOPE: usize = 8 * 1024;
 
+/// A delivery, and when it came.
+pub(crate) struct Job {
+    pub(crate) deliver: Deliver,
+    pub(crate) came: Duration,
+}
+
 pub(crate) struct Outbox {
     pub(crate) settings: Settings,
     pub(crate) trust: Trust,
     pub(crate) token: String,
     pub(crate) state: State,
     pub(crate) writer: FrameWriter,
-    pub(crate) jobs: Receiver<Deliver>,
+    pub(crate) jobs: Receiver<Job>,
     /// Jobs that have no outcome yet.
     pub(crate) open: Arc<AtomicUsize>,
     pub(crate) delivered: Delivered,
@@ -96,8 +104,8 @@ impl Outbox {
     pub(crate) fn work(mut self) {
         loop {
             match self.jobs.recv_timeout(IDLE) {
-                Ok(deliver) => {
-                    if self.carry_out(&deliver).is_err() {
+                Ok(job) => {
+                    if self.carry_out(&job).is_err() {
                         // The daemon is gone.
                         return;
                     }
@@ -113,10 +121,17 @@ impl Outbox {
         }
     }
 
-    fn carry_out(&mut self, deliver: &Deliver) -> io::Result<()> {
-        let end = self.deliver(deliver)?;
+    fn carry_out(&mut self, Job { deliver, came }: &Job) -> io::Result<()> {
+        // The daemon would have given up on it before its outcome.
+        let is_late = now().saturating_sub(*came) > PATIENCE && self.delivered.get(&deliver.id).is_none();
+        let end = if is_late {
+            End::not(Sent::Retry, "the mail server is slow, and earlier mails had to wait for it".to_owned())
+        } else {
+            self.deliver(deliver)?
+        };
         self.remove_files(deliver);
         match end.result {
+            Sent::Retry if is_late => {}
             Sent::Retry => {
                 if self.unsent.len() > 1_000 {
                     self.unsent.clear();

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use hearth_bridge::program::{Daemon, Delivered, now};
 use hearth_bridge::{
-    Capabilities, Choice, Cursors, Deliver, Event, Failed, FromBridge, GivenFile, Hello, Idempotency, Me, Opened,
-    PROTOCOL, Ready, Sender as Person, ToBridge, Until,
+    Capabilities, Choice, Cursors, Event, Failed, FromBridge, GivenFile, Hello, Idempotency, Me, Opened, PROTOCOL,
+    Ready, Sender as Person, ToBridge, Until,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::connection::Trust;
 use crate::inbox::{Found, Hand, Inbox, Place};
 use crate::message::{Attached, Written, bare_subject};
-use crate::outbox::Outbox;
+use crate::outbox::{Job, Outbox};
 use crate::settings::{Copies, Settings};
 use crate::state::{State, time_text};
 use crate::threads::{Thread, Threads};
@@ -122,7 +122,7 @@ struct Ways {
     found: Receiver<Found>,
     stored: Sender<()>,
     woken: UnixStream,
-    jobs: Sender<Deliver>,
+    jobs: Sender<Job>,
     open: Arc<AtomicUsize>,
 }
 
@@ -215,7 +215,8 @@ impl Bridge {
         match frame {
             ToBridge::Deliver { deliver } => {
                 ways.open.fetch_add(1, Ordering::SeqCst);
-                ways.jobs.send(*deliver).map_err(io::Error::other)
+                let job = Job { deliver: *deliver, came: now() };
+                ways.jobs.send(job).map_err(io::Error::other)
             }
             ToBridge::Taken { taken: seq, .. } | ToBridge::Refused { refused: seq, .. } => {
                 let is_over = |current: &mut Current| current.seq == seq && current.asked != Asked::Wanted;
