@@ -28,13 +28,7 @@ impl Browser {
             return None;
         };
         let driver = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/browser.py");
-        let mut child = python()
-            .arg(driver)
-            .arg(program)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = python().arg(driver).arg(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (steps, answers) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         let mut browser = Self { child, steps, answers };
         assert_eq!(browser.answer(), json!("ready"));
