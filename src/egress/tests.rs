@@ -13,6 +13,8 @@ use super::*;
 use crate::model::network::{Endpoint, NetRefusal, RuleOrigin, Unlisted};
 
 mod opened;
+#[cfg(target_os = "linux")]
+mod rebinding;
 
 const KEY: (SessionId, u32) = (SessionId::new(4), 2);
 
