@@ -83,7 +83,7 @@ fn a_name_server_that_changes_its_answer_leads_nowhere_else() {
     std::fs::write(directory.path().join("ready"), "").unwrap();
     let program = std::env::current_exe().unwrap();
     let name = "egress::tests::rebinding::a_name_server_that_changes_its_answer_leads_nowhere_else";
-    let possible = unshared().args(["sh", "-c", "ip link add a type veth peer name b"]).output();
+    let possible = unshared().args(["sh", "-c", "ip link add outer type veth peer name inner"]).output();
     if !possible.is_ok_and(|output| output.status.success()) {
         return eprintln!("SKIPPED: no network can be made here");
     }
