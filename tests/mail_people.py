@@ -7,6 +7,7 @@ to Ann, as text. `mails ADDRESS`: a mailbox, as JSON. `imap stop`, `imap start`.
 import base64, email, email.message, email.policy, hashlib, json, os, re, shutil, smtplib, socket, subprocess, sys, time
 
 HERE = sys.argv[2] if sys.argv[1] == "serve" else os.environ["MAIL_PEOPLE"]
+os.environ["PATH"] += ":/usr/sbin:/sbin"
 BOT, PASSWORD = "bot@own.test", "password-of-the-bot"
 
 def at(*names):
