@@ -84,7 +84,12 @@ impl Console {
     }
 
     fn raw_bytes(&self, request: &[u8]) -> Answer {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        self.answer(request).expect("the console listens")
+    }
+
+    /// None while the console does not listen.
+    fn answer(&self, request: &[u8]) -> Option<Answer> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         // A server that has seen enough may close before everything was sent.
         drop(stream.write_all(request));
@@ -93,7 +98,7 @@ impl Console {
         let text = String::from_utf8_lossy(&text).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-        Answer { status, head: head.to_owned(), body: body.to_owned() }
+        Some(Answer { status, head: head.to_owned(), body: body.to_owned() })
     }
 
     fn get(&self, path: &str, cookie: &str) -> Answer {

@@ -86,7 +86,7 @@ fn a_conversation_by_mail() {
     assert!(id.starts_with("<hearth.") && id.ends_with("@own.test>"), "{id}");
     assert!(!answer["text"].as_str().unwrap().contains("-- "), "the signature is no text: {answer}");
     let stored = mail.host.rows("bodies").pop().unwrap().to_string();
-    assert!(stored.contains("a.txt") && stored.contains("mail:ann@friend.test"), "{stored}");
+    assert!(stored.contains("a.txt") && stored.contains("\"handle\":\"ann@friend.test\""), "{stored}");
     let files: Vec<PathBuf> = walk(&mail.host.data().join("files"));
     assert!(files.iter().any(|file| std::fs::read(file).unwrap() == b"content"), "{files:?}");
 

@@ -66,10 +66,10 @@ fn an_index_that_is_made_again_survives_kills() {
     wait_for("the index", || is_made(&host).then_some(()));
     host.check();
     for number in [0, 700, TEXTS - 1] {
-        let found = searched(&host, &format!("\"number {number}\"")).stdout;
+        let found = searched(&host, &format!("\"number {number}\"")).stdout.replace("**", "");
         assert!(found.contains(&format!("number {number} is warm")), "{found}");
     }
     host.inject("late", "the boiler is cold");
-    assert!(searched(&host, "cold").stdout.contains("the boiler is cold"));
+    assert!(searched(&host, "cold").stdout.replace("**", "").contains("the boiler is cold"));
     host.check();
 }

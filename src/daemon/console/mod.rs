@@ -61,6 +61,14 @@ struct Server {
     task: JoinHandle<()>,
 }
 
+impl Server {
+    /// Ends it, and waits until its address is free.
+    fn end(mut self, tokio: &Handle) {
+        self.task.abort();
+        drop(tokio.block_on(&mut self.task));
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         self.task.abort();
@@ -127,7 +135,9 @@ impl Daemon {
             return;
         }
         let before = running.trouble.take();
-        running.server = None;
+        if let Some(server) = running.server.take() {
+            server.end(tokio);
+        }
         running.applied = Some(wanted);
         if !settings.enabled {
             return;

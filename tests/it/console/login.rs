@@ -244,8 +244,10 @@ fn a_killed_daemon_ends_codes_and_it_is_off_unless_configured() {
 
     let shown = console.begin_login();
     console.host.apply(&format!("schema = 1\n[console]\nlisten = \"127.0.0.1:{}\"\n", console.port));
+    let request = format!("GET / HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", console.here());
     wait_for("it to be off", || {
-        let page = console.get("/", "");
+        // It listens anew when its settings change.
+        let page = console.answer(request.as_bytes())?;
         (page.status == 401 && !page.body.contains("from a chat")).then_some(())
     });
     assert_eq!(console.post("/login", "", "").status, 403);
@@ -261,6 +263,8 @@ fn the_page_goes_on_when_the_code_was_sent() {
     browser.go(&format!("http://{}/", console.here()));
     browser.press("Sign in from a chat");
     browser.wait("!!document.querySelector('.code')");
+    // The first page was for people who are signed in, and its status says so.
+    browser.step(&json!({"noise": true}));
     look(&mut browser, &console, "login");
     let code = browser.eval("document.querySelector('.code').innerText").as_str().unwrap().trim().to_owned();
     server.happens(direct(1, ANN, &code));

@@ -3,13 +3,14 @@
 
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
+use std::panic::catch_unwind;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread::sleep;
 use std::time::Duration;
 
 use crate::connection::{Trouble, Trust};
 use crate::imap::{self, Imap, MAIL_BYTES_MAX, Selected};
-use crate::message::{self, Fetched, Mail, Written};
+use crate::message::{self, Account, Fetched, Mail, Written};
 use crate::settings::Settings;
 use crate::state::{Side, State, seconds};
 
@@ -195,10 +196,10 @@ impl Inbox {
                 continue;
             }
             let account = &self.settings.account;
-            let mut mail = message::read(&summary.header, Fetched::HeaderOnly, account);
+            let mut mail = read(&summary.header, Fetched::HeaderOnly, account);
             if matches!(mail, Mail::Message(_)) && summary.size <= MAIL_BYTES_MAX {
                 let Some(raw) = imap.fetch(*uid)? else { continue };
-                mail = message::read(&raw, Fetched::Whole, account);
+                mail = read(&raw, Fetched::Whole, account);
             }
             match mail {
                 Mail::Skipped(why) => {
@@ -230,6 +231,11 @@ impl Inbox {
         self.hand.found.send(found).map_err(|_| Ended)?;
         self.hand.wake.write_all(b"x").map_err(|_| Ended)
     }
+}
+
+/// Reads a mail. One that broke the parser would break it again after each restart, so it is skipped.
+fn read(raw: &[u8], fetched: Fetched, account: &Account) -> Mail {
+    catch_unwind(|| message::read(raw, fetched, account)).unwrap_or(Mail::Skipped("it cannot be read"))
 }
 
 #[cfg(test)]

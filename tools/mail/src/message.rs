@@ -107,7 +107,10 @@ pub struct Attached {
 #[must_use]
 pub fn read(raw: &[u8], fetched: Fetched, account: &Account) -> Mail {
     let headers = Headers::read(raw);
-    let parsed = MessageParser::default().parse(raw).unwrap_or_default();
+    // A message without parts would break most of what can be asked of it.
+    let Some(parsed) = MessageParser::default().parse(raw).filter(|parsed| !parsed.parts.is_empty()) else {
+        return Mail::Skipped("it is no mail");
+    };
     let Some(from) = from(&parsed, &headers) else { return Mail::Skipped("it has no usable sender") };
     if from.address == account.address {
         return Mail::Skipped("it is from the own address");

@@ -149,3 +149,10 @@ fn bombs_end() {
         }
     }
 }
+
+#[test]
+fn bytes_that_are_no_mail_are_skipped() {
+    for raw in ["", "\r\n", "\0", "Autheder.b=\"x\";\r\n", "From", ":"] {
+        assert!(matches!(read(raw.as_bytes(), Fetched::Whole, &account()), Mail::Skipped(_)), "{raw:?}");
+    }
+}
