@@ -64,10 +64,13 @@ impl Server {
         self.pieces.send(Some(piece.to_owned())).unwrap();
     }
 
-    /// Sends a whole answer.
+    /// Sends a whole answer. Each connection has one request, and the answer says so: a request on a connection that is
+    /// about to be closed would be lost.
     fn answer(&self, status: &str, headers: &str, body: &str) {
         let length = body.len();
-        self.send(&format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\n\r\n{body}"));
+        self.send(&format!(
+            "HTTP/1.1 {status}\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n{body}"
+        ));
         self.pieces.send(None).unwrap();
     }
 
