@@ -1,7 +1,7 @@
 //! Marked secrets in a run with every feature on. They reach their users, and appear in no file and no output.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::json;
@@ -162,13 +162,25 @@ fn stored(socket: &str, texts: &[&str]) -> String {
     // Not passed as arguments: the other test searches the arguments of all processes of this machine for secrets.
     let mut wanted = tempfile::NamedTempFile::new().unwrap();
     wanted.write_all(texts.join("\n").as_bytes()).unwrap();
-    // `grep -r` leaves a tree where a container of another test disappears before it.
-    let mut find = std::process::Command::new("find");
-    find.args(places.lines())
-        .args(["-type", "f", "-exec", "grep", "-laF", "--file"])
-        .arg(wanted.path())
-        .args(["{}", "+"]);
-    String::from_utf8_lossy(&find.stderr(Stdio::null()).output().unwrap().stdout).into_owned()
+    let mut files = Vec::new();
+    places.lines().for_each(|place| files_below(Path::new(place), &mut files));
+    let search = |files: &[PathBuf]| {
+        let mut grep = std::process::Command::new("grep");
+        grep.args(["-laF", "--file"]).arg(wanted.path()).arg("--").args(files).stderr(Stdio::null());
+        String::from_utf8_lossy(&grep.output().unwrap().stdout).into_owned()
+    };
+    files.chunks(500).map(search).collect()
+}
+
+/// Containers of other tests come and go meanwhile: `grep -r` and `find` leave a tree when a directory disappears.
+fn files_below(directory: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => files_below(&entry.path(), files),
+            Ok(kind) if kind.is_file() => files.push(entry.path()),
+            _ => {}
+        }
+    }
 }
 
 fn search_storage(socket: &str) {
