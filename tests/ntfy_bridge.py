@@ -98,4 +98,4 @@ for line in frames:  # ends with the daemon
     elif "ping" in frame:
         send({"pong": frame["ping"], "heard": heard, "down": down})
     elif "openDirect" in frame:
-        send({"opened": {"seq": frame["seq"], "why": "nobody can be asked by ntfy"}})
+        send({"opened": {"seq": frame["seq"], "why": "no one can be asked by ntfy"}})

@@ -119,7 +119,7 @@ impl Reports {
         drop(self.added.wait_while(self.lock(), |waiting| waiting.is_empty()));
     }
 
-    /// Gives all to the engine. Whoever comes second finds them in its queue.
+    /// Gives all to the engine. The second of two callers finds them in its queue.
     fn hand_over(&self, inbox: &Inbox) {
         let mut waiting = self.lock();
         if !waiting.is_empty() {

@@ -153,7 +153,7 @@ impl Logins {
         let text = event.content.text.trim();
         let sender = pairing::direct_sender(event).filter(|_| authenticated);
         let Some(sent) = command(text) else {
-            // Whoever reads a code somewhere else could use it.
+            // A code in any other text can be read and used by others.
             return state.void_all_in(text).then_some(LoginCodeUse::Exposed);
         };
         let Some(user) = sender else {

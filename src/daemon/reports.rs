@@ -1,6 +1,6 @@
 //! Passes what channels report of deliveries on to the engine.
 //!
-//! A channel that is not connected reports that nobody took a delivery, and the message waits until the channel is
+//! A channel that is not connected reports that it took no delivery, and the message waits until the channel is
 //! reachable. Both reports come from different threads: a channel may announce that it is reachable between the moment
 //! at which an attempt found it away and the moment at which that attempt is reported. The announcement is then before
 //! the outcome in the queue, finds no waiting message, and is used up. [`DeliveryReports`] repeats it in this case.

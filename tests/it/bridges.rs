@@ -186,7 +186,7 @@ fn what_the_owner_has_to_know_goes_to_the_chat_that_is_configured_for_it() {
     wait_for("the notice of a decision", || broker.heard().contains("A decision waits (ap1): ").then_some(()));
     broker.host.inject("2", "hello");
     wait_for("the notice of an agent", || broker.heard().contains("/no/such/program").then_some(()));
-    // Who can write to the topic is nobody to Hearth.
+    // Hearth does not know who writes to the topic.
     broker.host.bare("python3").arg(PEOPLE).args(["say", "ap1 1"]).status().unwrap();
     let open = broker.host.done(&["approvals", "list", "--json"], b"");
     assert!(open.contains("\"ap1\""), "{open}");

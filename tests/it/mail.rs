@@ -9,7 +9,7 @@ use crate::host::mail::{Mail, bridge};
 use crate::host::wait_for;
 
 impl Mail {
-    /// Somebody writes to the bot.
+    /// A person writes to the bot.
     fn write(&self, mail: &Value) {
         self.people(&["mail", &mail.to_string()]);
     }
@@ -109,7 +109,7 @@ fn walk(directory: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
 }
 
-/// Nobody but the own server says who wrote a mail: forged senders, programs and lists reach no agent, decide nothing, and
+/// Only the own server says who wrote a mail: forged senders, programs and lists reach no agent, decide nothing, and
 /// get no answer and no card.
 #[test]
 fn forged_and_automatic_mail_reaches_no_agent() {

@@ -86,7 +86,7 @@ fn give_up(shared: &Shared, key: &str, number: u64) {
     state.unheard = state.unheard.saturating_add(1);
     let is_deaf = state.unheard >= UNHEARD_MAX;
     drop(state);
-    // Without a process there is nobody to be told.
+    // Without a process there is nothing to tell it to.
     shared.deaf.send_if_modified(|deaf| is_deaf && !std::mem::replace(deaf, true));
     let why = format!("the bridge reported no outcome within {:?}", shared.setup.times.attempt);
     shared.intake.outcome(id, attempt, DeliveryResult::Uncertain(why));

@@ -166,7 +166,7 @@ fn owners(tx: &Tx<'_, '_>) -> Result<Vec<Address>> {
     Ok(found)
 }
 
-/// Tells the chats that are configured for notices that a decision waits. Whoever decides gets a card elsewhere: these
+/// Tells the chats that are configured for notices that a decision waits. People who decide get a card elsewhere: these
 /// chats can decide nothing. Of many open decisions, the last ones are not told.
 pub(crate) fn decision_waits(tx: &mut Tx<'_, '_>, id: ApprovalId, title: &str) -> Result<()> {
     let chats = channels::notice_chats(tx)?;

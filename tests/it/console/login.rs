@@ -191,14 +191,14 @@ fn codes_prove_nothing_in_groups_for_strangers_or_when_they_are_wrong() {
     server.happens(direct(2, ANN, &format!("is it {}?", shown.code)));
     assert!(console.wait_login(&shown).body.contains("no longer works"));
     assert_nowhere(&mut console, &shown.code);
-    // Over a network that proves nothing: whoever types at this machine says who they are.
+    // Over a network that proves nothing: people who type at this machine say who they are.
     let shown = console.begin_login();
     let mut claimed = event("t1", &format!("/login {}", shown.code));
     claimed["platformId"] = "5".into();
     claimed["message"]["content"]["senderId"] = "5".into();
     console.host.done(&["inject", "--json"], claimed.to_string().as_bytes());
     assert_ne!(console.post("/login/end", &shown.cookie, "").status, 303, "an injected message proves nothing");
-    // A stranger's own code signs nobody in who may not see anything.
+    // A stranger may see nothing, so the code of one signs no one in.
     let shown = console.begin_login();
     server.happens(direct(3, BOB, &format!("/login {}", shown.code)));
     let page = console.wait_login(&shown);

@@ -103,7 +103,7 @@ impl Connection {
         Err(unreachable(last))
     }
 
-    /// Begins TLS. What the server said before is forgotten: somebody on the way may have said it.
+    /// Begins TLS. What the server said before is forgotten: an attacker on the way may have said it.
     pub(crate) fn secured(self, host: &str, trust: &Trust) -> Result<Self, Trouble> {
         let Stream::Plain(mut socket) = self.stream else { return Err(Trouble::Odd("TLS was begun twice".to_owned())) };
         let name = ServerName::try_from(host.to_owned()).map_err(|error| Trouble::Odd(error.to_string()))?;

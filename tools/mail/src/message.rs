@@ -126,7 +126,7 @@ pub fn read(raw: &[u8], fetched: Fetched, account: &Account) -> Mail {
     let is_verified = from.is_plain
         && account.authserv_id.as_ref().is_some_and(|server| verified::is_verified(&headers, server, domain));
     let named = message_id.clone().unwrap_or_else(|| format!("sha256:{}", digest(raw)));
-    // Whoever writes in the name of another must not take ids away from them.
+    // A forged sender must not take ids away from the real one.
     let id = if is_verified { named } else { format!("unverified:{named}") };
     let parents: Vec<String> =
         ["references", "in-reply-to"].iter().flat_map(|name| headers.all(name)).flat_map(ids).collect();
@@ -213,7 +213,7 @@ fn text(parsed: &Message<'_>, answers_own: bool) -> String {
     text
 }
 
-/// Text without characters that nobody sees.
+/// Text without characters that cannot be seen.
 fn cleaned(text: &str) -> String {
     let is_unseen = |char: char| {
         matches!(char, '\u{ad}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

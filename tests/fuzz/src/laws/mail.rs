@@ -55,7 +55,7 @@ fn answer(written: &message::Written) {
         assert_eq!(names.iter().filter(|found| **found == name).count(), 1, "{name}: {head}");
     }
     assert!(names.len() <= 11, "{head}");
-    // Hearth answers nobody's automatic mail, and so not its own.
+    // Hearth answers no automatic mail, and so not its own.
     let other = Account { address: "other@x.test".to_owned(), authserv_id: None };
     assert!(matches!(message::read(&raw, Fetched::Whole, &other), Mail::Skipped(_)));
 }

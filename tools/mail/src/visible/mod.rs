@@ -153,7 +153,7 @@ impl Page {
             return;
         }
         let effect = self.sheets.effect(tag);
-        // What is nested deeper is not followed, so nobody knows what it is in.
+        // What is nested deeper is not followed, so what it is in is not known.
         let too_deep = self.open.len() >= DEPTH_MAX;
         if too_deep {
             if let Some(last) = self.open.last_mut() {

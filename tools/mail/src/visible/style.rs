@@ -6,7 +6,7 @@ use super::tokens::Tag;
 const RULES_MAX: usize = 2_000;
 /// Channels of colours that differ less are not told apart.
 const CONTRAST_MIN: u8 = 48;
-/// Pixels below which nobody reads a text.
+/// Pixels below which a text cannot be read.
 const SIZE_MIN: f32 = 3.0;
 /// Pixels by which a text is moved out of sight.
 const FAR: f32 = -100.0;
