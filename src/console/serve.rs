@@ -241,7 +241,10 @@ impl Console {
     fn show(&self, who: &Visitor, path: &str, query: &Form) -> Seen<Next> {
         let mut parts = path.trim_start_matches('/').splitn(2, '/');
         let (first, rest) = (parts.next().unwrap_or_default(), parts.next().map(|rest| decode(rest.as_bytes())));
-        let frame = |title, body| Next::Page(pages::frame(who, title, self.note(who), &body));
+        // A page that updates itself leaves the text to the page that the person is sent to.
+        let is_update = query.get("update") == "1";
+        let note = if is_update { None } else { self.note(who) };
+        let frame = |title, body| Next::Page(pages::frame(who, title, note, &body));
         if let Some((title, body)) = lookup::show(&*self.views, who, first, rest.as_deref(), query)? {
             return Ok(frame(title, body));
         }

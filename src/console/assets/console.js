@@ -37,7 +37,7 @@ async function refresh() {
   if (loading) { again = true; return; }
   loading = true;
   try {
-    const answer = await fetch(location.pathname, { headers: { accept: "text/html" }, cache: "no-store" });
+    const answer = await fetch(`${location.pathname}?update=1`, { headers: { accept: "text/html" }, cache: "no-store" });
     if (answer.status === 401) { location.reload(); return; }
     if (!answer.ok) throw new Error(String(answer.status));
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");

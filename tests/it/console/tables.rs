@@ -93,6 +93,18 @@ fn tables_have_buttons_that_do_what_commands_do() {
     assert!(browser.text().contains("Not signed in"), "{}", browser.text());
 }
 
+/// The store changes before the browser leaves the page that was open, so that page updates itself in between.
+#[test]
+fn what_was_done_is_told_to_the_page_that_opens_next() {
+    let console = house();
+    let cookie = console.sign_in(&[]);
+    let token = console.get("/tasks", &cookie).field("token");
+    assert_eq!(console.post("/do", &cookie, &form(&token, "pause", "ta1", "")).status, 303);
+    assert!(!console.get("/tasks?update=1", &cookie).body.contains("ta1 is paused."));
+    assert!(console.get("/tasks", &cookie).body.contains("ta1 is paused."));
+    assert!(!console.get("/tasks", &cookie).body.contains("ta1 is paused."), "once");
+}
+
 #[test]
 fn an_admin_of_one_agent_sees_and_does_nothing_to_others() {
     let Some(mut browser) = Browser::start() else { return };
