@@ -1,6 +1,8 @@
 //! The way out of an agent with rules, through the real program: programs that know nothing of it work, and what no rule
 //! allows is refused. Skipped where agents get no network of their own.
 
+mod killed;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

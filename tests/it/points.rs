@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::host::beside::side_by_side;
 use crate::host::channels::{Receiver, SECRET, free_port};
+use crate::host::deaths::{passed, pick};
 use crate::host::disk::copy_store;
 use crate::host::fake_telegram::{FakeTelegram, TOKEN};
 use crate::host::raw::{self, Raw};
@@ -52,29 +53,6 @@ fn a_death_at_every_point_of_a_conversation_is_survived() {
     let told = format!("of {all} points, {quiet} of them before it was quiet, nobody died at {alive:?}");
     // A busy machine merges some of the work, so there are fewer points.
     assert!(alive.iter().all(|k| *k > quiet / 10 * 9) && alive.len() <= most, "{told}");
-}
-
-/// Chooses the points at which to crash, counted from 1, and reports which are omitted.
-fn pick(what: &str, points: &[String], most: usize) -> Vec<usize> {
-    let names: BTreeSet<&String> = points.iter().collect();
-    if let Some(k) = std::env::var("HEARTH_POINT").ok().and_then(|k| k.parse().ok()) {
-        return vec![k];
-    }
-    if std::env::var_os("HEARTH_ALL_POINTS").is_some() || points.len() <= most {
-        return (1..=points.len()).collect();
-    }
-    let stride = points.len().div_ceil(most);
-    let (all, kinds) = (points.len(), names.len());
-    eprintln!(
-        "NOT ALL POINTS: of {all} ({kinds} kinds) of {what} every {stride}th is one of a death; HEARTH_ALL_POINTS=1 takes \
-         all of them"
-    );
-    (1..=all).step_by(stride).collect()
-}
-
-/// The names of the points that were reached.
-fn passed(notes: &Path) -> Vec<String> {
-    std::fs::read_to_string(notes).unwrap().lines().map(str::to_owned).collect()
 }
 
 /// A chat on a webhook, whose every message is for the agent, and the Telegram group in place of the installation's

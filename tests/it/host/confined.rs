@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use super::skipped;
+use super::{CHAT, Host, skipped};
 
 /// Whether this kernel can confine agents; reports a skipped test if not.
 pub(crate) fn possible() -> bool {
@@ -67,6 +67,30 @@ impl House {
         let output = self.hearth(&["apply", "--new", self.path("hearth.toml").to_str().unwrap()]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
+}
+
+/// A host whose agent `main` runs this program text, which defines `answer(text)`. Its owner is at the terminal of this
+/// machine. `None` where agents get no network of their own.
+pub(crate) fn host_with(settings: &str, program: &str) -> Option<Host> {
+    if !possible() {
+        return None;
+    }
+    let mut host = Host::new();
+    let doctor = host.run(&["doctor", "--offline"], b"");
+    if doctor.stdout.contains("install bubblewrap") {
+        skipped("there is no bubblewrap that works");
+        return None;
+    }
+    host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "10".to_owned()));
+    let group = host.data().join("groups/main");
+    std::fs::create_dir_all(&group).unwrap();
+    std::fs::write(group.join("agent.py"), format!("{PROTOCOL}\n{program}\nmain()\n")).unwrap();
+    let uid = rustix::process::geteuid().as_raw();
+    host.apply(&format!(
+        "schema = 1\n[[agents]]\nfolder = \"main\"\ntrust = \"trusted\"\nprovider = \"command\"\n\
+         command = [\"python3\", \"agent.py\"]\n{settings}\n[[users]]\nid = \"terminal:{uid}\"\nroles = [\"owner\"]\n{CHAT}"
+    ));
+    Some(host)
 }
 
 pub(crate) const PROTOCOL: &str = r#"

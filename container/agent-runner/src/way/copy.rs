@@ -12,6 +12,10 @@ pub(super) struct Pipe {
     waiting: Vec<u8>,
     /// How many of them are written.
     written: usize,
+    /// What the target gets if the source ends without a byte.
+    instead: Option<&'static [u8]>,
+    /// Bytes have come.
+    began: bool,
     /// The source has ended.
     pub(super) ended: bool,
     /// The target was told so.
@@ -21,7 +25,22 @@ pub(super) struct Pipe {
 impl Pipe {
     /// A direction in which these bytes come first.
     pub(super) fn beginning(waiting: Vec<u8>) -> Self {
-        Self { waiting, ..Self::default() }
+        Self { waiting, began: true, ..Self::default() }
+    }
+
+    /// Whether bytes have come.
+    pub(super) const fn has_begun(&self) -> bool {
+        self.began
+    }
+
+    /// Gives the target these bytes if the source ends without one.
+    pub(super) const fn or_else(&mut self, instead: &'static [u8]) {
+        self.instead = Some(instead);
+    }
+
+    fn end_with(&mut self, last: &'static [u8]) {
+        (self.waiting, self.written) = (last.to_vec(), 0);
+        (self.ended, self.instead) = (true, None);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -58,11 +77,24 @@ impl Pipe {
                 }
                 return Ok(());
             }
-            let read = match from.read(buffer) {
-                Ok(read) => read,
-                Err(error) => return unless_blocked(error),
+            let read = match (from.read(buffer), self.instead) {
+                (Ok(0), Some(instead)) => {
+                    self.end_with(instead);
+                    continue;
+                }
+                (Ok(read), _) => read,
+                (Err(error), instead) => match (unless_blocked(error), instead) {
+                    (Err(_), Some(instead)) => {
+                        self.end_with(instead);
+                        continue;
+                    }
+                    (done, _) => return done,
+                },
             };
             self.ended = read == 0;
+            if read > 0 {
+                (self.began, self.instead) = (true, None);
+            }
             let read = buffer.get(..read).unwrap_or_default();
             let written = match to.write(read) {
                 _ if read.is_empty() => 0,

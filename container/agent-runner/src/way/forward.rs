@@ -3,7 +3,7 @@
 //! The thread has no more rights than the agent, which could connect to the sockets itself. While the daemon is being
 //! restarted, programs wait here instead of failing.
 
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
@@ -30,12 +30,18 @@ const PATH_MAX: usize = 100;
 const QUERY_MAX: usize = 4096;
 /// Queries that are answered before connections go on.
 const QUERIES_AT_ONCE: usize = 64;
+/// The answer to a request to the proxy that the daemon did not answer.
+pub(super) const UNANSWERED: &[u8] = b"HTTP/1.1 502 No Answer\r\ncontent-type: text/plain; charset=utf-8\r\n\
+    content-length: 71\r\nx-hearth-gate: refused\r\nconnection: close\r\n\r\n\
+    No answer came: Hearth was stopped, or the host closed the connection.\n";
 
 /// What happens to connections of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Their bytes go to the socket as they are.
     Plain,
+    /// The same. A request that gets no byte of an answer gets one in the form of HTTP.
+    Proxy,
     /// The socket is asked for a connection to the name that the address stands for, before bytes are copied.
     ByName,
 }
@@ -63,6 +69,8 @@ struct Connection {
     /// `None` while the daemon does not answer.
     daemon: Option<UnixStream>,
     since: Stopwatch,
+    /// What the program gets if its request gets no answer.
+    unanswered: Option<&'static [u8]>,
     /// The request that precedes the program's bytes, until it is answered.
     opening: Option<Opening>,
     up: Pipe,
@@ -70,11 +78,12 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(program: TcpStream, opening: Option<Opening>) -> io::Result<Self> {
+    fn new(program: TcpStream, kind: Kind, opening: Option<Opening>) -> io::Result<Self> {
         program.set_nonblocking(true)?;
         program.set_nodelay(true)?;
         let (since, up, down) = (Stopwatch::start(), Pipe::default(), Pipe::default());
-        Ok(Self { program, daemon: None, since, opening, up, down })
+        let unanswered = (kind == Kind::Proxy).then_some(UNANSWERED);
+        Ok(Self { program, daemon: None, since, unanswered, opening, up, down })
     }
 
     /// Goes on as far as it can. Returns whether the connection stays.
@@ -82,7 +91,15 @@ impl Connection {
         if self.daemon.is_none() {
             self.daemon = connect(socket).ok();
         }
-        let Some(daemon) = &self.daemon else { return self.since.elapsed() < patience };
+        let Some(daemon) = &self.daemon else {
+            let waits = self.since.elapsed() < patience;
+            if !waits && let Some(words) = self.unanswered {
+                // A program that has sent nothing needs no answer, and one that is gone gets none.
+                let asked = (&self.program).read(buffer).is_ok_and(|read| read > 0);
+                drop(asked.then(|| (&self.program).write(words)));
+            }
+            return waits;
+        };
         if let Some(opening) = &mut self.opening {
             match opening.go_on(daemon, &self.program) {
                 Progress::Waiting => return true,
@@ -106,6 +123,9 @@ impl Connection {
         }
         let (program, daemon): (&TcpStream, &UnixStream) = (&self.program, daemon);
         let up = self.up.copy(&mut &*program, &mut &*daemon, buffer, || daemon.shutdown(Shutdown::Write));
+        if self.up.has_begun() && !self.down.has_begun() {
+            self.unanswered.take().into_iter().for_each(|words| self.down.or_else(words));
+        }
         let down = self.down.copy(&mut &*daemon, &mut &*program, buffer, || program.shutdown(Shutdown::Write));
         // When the daemon has ended, nothing that the program says can be answered.
         up.is_ok() && down.is_ok() && !self.down.is_over()
@@ -184,14 +204,14 @@ impl Forwarder {
                 Err(_) => return std::thread::sleep(Duration::from_millis(10)),
             };
             let opening = match door.kind {
-                Kind::Plain => None,
+                Kind::Plain | Kind::Proxy => None,
                 Kind::ByName => match asked(&program, names) {
                     Some(opening) => Some(opening),
                     // An address that stands for no name: the connection is closed.
                     None => continue,
                 },
             };
-            let Ok(mut connection) = Connection::new(program, opening) else { continue };
+            let Ok(mut connection) = Connection::new(program, door.kind, opening) else { continue };
             if connection.go_on(&self.socket, self.patience, buffer) {
                 connections.push(connection);
             }

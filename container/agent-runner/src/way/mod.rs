@@ -59,7 +59,7 @@ pub(crate) fn open(asked: &str) -> io::Result<Forwarder> {
     }
     let listener =
         forward::listen(Ipv4Addr::LOCALHOST, PROXY_PORT).map_err(|error| within("the proxy's port", error))?;
-    doors.push(Door { listener, kind: Kind::Plain });
+    doors.push(Door { listener, kind: Kind::Proxy });
     let resolver = UdpSocket::bind((Ipv4Addr::LOCALHOST, RESOLVER_PORT)).map_err(|error| within("port 53", error))?;
     resolver.set_nonblocking(true)?;
     Ok(Forwarder { doors, resolver: Some(resolver), socket, patience: PATIENCE })

@@ -10,9 +10,13 @@ use super::{Door, Forwarder, Kind, PATIENCE};
 
 /// Forwards a free port to a socket.
 fn forwarded(socket: &Path, patience: Duration) -> u16 {
+    forwarded_as(Kind::Plain, socket, patience)
+}
+
+fn forwarded_as(kind: Kind, socket: &Path, patience: Duration) -> u16 {
     let listener = super::forward::listen(Ipv4Addr::LOCALHOST, 0).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let doors = vec![Door { listener, kind: Kind::Plain }];
+    let doors = vec![Door { listener, kind }];
     let forwarder = Forwarder { doors, resolver: None, socket: socket.to_owned(), patience };
     std::thread::spawn(move || forwarder.run());
     port
@@ -147,6 +151,52 @@ fn a_daemon_that_dies_ends_the_connection() {
     std::fs::remove_file(&socket).unwrap();
     echo(UnixListener::bind(&socket).unwrap());
     assert_eq!(said_back(port, b"again"), b"again");
+}
+
+/// A request to the proxy that waits for a person when the daemon dies ends with a reason.
+#[test]
+fn a_request_to_the_proxy_that_is_not_answered_ends_with_a_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("net.sock");
+    let port = forwarded_as(Kind::Proxy, &socket, Duration::from_millis(600));
+    let words = String::from_utf8(super::forward::UNANSWERED.to_vec()).unwrap();
+    let (head, body) = words.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(&format!("content-length: {}\r\n", body.len())), "{words}");
+    let asked = b"CONNECT a.org:443 HTTP/1.1\r\n\r\n";
+    let heard = |said: &[u8], answer: &[u8]| {
+        drop(std::fs::remove_file(&socket));
+        let listener = UnixListener::bind(&socket).unwrap();
+        let mut program = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        program.write_all(said).unwrap();
+        let (mut daemon, _) = listener.accept().unwrap();
+        daemon.read_exact(&mut vec![0; said.len()]).unwrap();
+        daemon.write_all(answer).unwrap();
+        drop((daemon, listener));
+        String::from_utf8(all(program)).unwrap()
+    };
+    assert_eq!(heard(asked, b""), words);
+    assert_eq!(heard(asked, b"HTTP/1.1 200 Connected\r\n\r\nhalf"), "HTTP/1.1 200 Connected\r\n\r\nhalf");
+    assert_eq!(heard(b"", b""), "", "who asks nothing is not answered");
+    // No daemon comes in time.
+    std::fs::remove_file(&socket).unwrap();
+    let mut program = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    program.write_all(asked).unwrap();
+    assert_eq!(String::from_utf8(all(program)).unwrap(), words);
+}
+
+/// A daemon that dies with bytes that it did not read resets the connection.
+#[test]
+fn a_reset_is_no_answer_either() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("net.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let port = forwarded_as(Kind::Proxy, &socket, PATIENCE);
+    let mut program = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    program.write_all(b"GET http://a.org/ HTTP/1.1\r\n\r\n").unwrap();
+    let (mut daemon, _) = listener.accept().unwrap();
+    daemon.read_exact(&mut [0; 1]).unwrap();
+    drop(daemon);
+    assert_eq!(all(program), super::forward::UNANSWERED);
 }
 
 #[test]
