@@ -1,5 +1,7 @@
 //! Agents and their models, through the real program: an agent has no key, reaches nothing else, and its CLI works.
 
+mod killed;
+
 use crate::host::agents::cli;
 use crate::host::confined::{House, possible};
 use crate::host::fake_api::FakeApi;
