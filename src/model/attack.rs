@@ -214,6 +214,7 @@ pub const ATTACKS: &[Attack] = &[
     of_network("net-other-agent", "uses the way out of another agent", "it cannot connect"),
     keys::OPENED_REPLAY,
     keys::OPENED_FOREIGN,
+    keys::OPENED_SMUGGLE,
     keys::OPENED_PATH,
     keys::OPENED_LEAK,
     keys::OPENED_ECHO,

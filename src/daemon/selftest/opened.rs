@@ -22,6 +22,13 @@ const HOST: &str = "bound.example";
 /// The secret, and the agent's variable for it.
 const SECRET: &str = "trial";
 const VARIABLE: &str = "TRIAL_TOKEN";
+/// A second secret for the same host at another port, which the agent reaches by base URL. Requests are sent there byte by
+/// byte, without a program that would form them.
+const BY_URL: &str = "plain";
+const BY_URL_VARIABLE: &str = "PLAIN_TOKEN";
+const BY_URL_PORT: u16 = 8443;
+/// The proxy of the agent's network, where base URLs are.
+const PROXY: &str = "127.0.0.1:3128";
 /// Says how a request ended. The first two arguments are the halves of the value, and then come its other forms, so
 /// that no argument is the value itself; the rest, after `--`, is for curl.
 const REQUEST: &str = r#"
@@ -42,7 +49,11 @@ esac
 "#;
 const ANSWERED: &str = "answered";
 const REFUSED: &str = "refused";
+const LEAKED: &str = "leaked";
+const FAILED: &str = "failed";
 const NO_PROGRAM: &str = "no curl";
+/// In every refusal.
+const MARK: &str = "x-hearth-gate: refused";
 
 /// An attempt, and what must come of it.
 struct Trial {
@@ -50,6 +61,22 @@ struct Trial {
     name: Option<&'static str>,
     attempt: Attempt,
     wanted: &'static str,
+    /// How many requests arrive at the host.
+    arrive: usize,
+}
+
+impl Trial {
+    /// How it ended. The program says so itself; of requests without one, the answer is known.
+    fn ended<'a>(&self, detail: &'a str) -> &'a str {
+        match (&self.attempt, self.arrive) {
+            (Attempt::Ask(..), 0) if detail.starts_with("HTTP/1.1 4") && detail.contains(MARK) => REFUSED,
+            // The refusal is that of the second request.
+            (Attempt::Ask(..), 1..) if detail.starts_with("HTTP/1.1 200") && detail.contains(MARK) => REFUSED,
+            (Attempt::Ask(..), 1..) if detail.starts_with("HTTP/1.1 200") => ANSWERED,
+            (Attempt::Ask(..), _) => FAILED,
+            _ => detail,
+        }
+    }
 }
 
 /// Tries everything once.
@@ -62,31 +89,36 @@ pub(super) fn try_all(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: 
     let failed = |error: &dyn std::fmt::Display| Error::Trial(error.to_string());
     let host = RepeatingHost::start(HOST, &run.join("host-test")).map_err(|error| failed(&error))?;
     let egress = egress(scratch, &host, &value)?;
-    let opening = Opening { egress: &egress, owner, secret: secret().map_err(|error| failed(&error))? };
+    let opening = Opening { egress: &egress, owner, secrets: secrets().map_err(|error| failed(&error))? };
     let ended = opening.open(spec.session, spec.incarnation)?;
     egress.close(spec.session, spec.incarnation);
     spec.incarnation += 1;
     let other = opening.open(scratch.other.0, 1)?;
     let own = opening.open(spec.session, spec.incarnation)?;
-    let trials = Requests { value: &value }.trials([&own, &ended, &other].map(placeholder));
+    let of = |access| placeholder(access, VARIABLE);
+    let mut trials = Requests { value: &value }.trials([&own, &ended, &other].map(of));
+    trials.extend(raw(&placeholder(&own, BY_URL_VARIABLE)));
     spec.network_access = Some(own);
     let attempts: Vec<Attempt> = trials.iter().map(|trial| trial.attempt.clone()).collect();
     let outcomes = isolation_check::attempt(place, spec, &attempts, Who::Itself).map_err(Error::Trial)?;
-    if outcomes.iter().any(|outcome| outcome.detail == NO_PROGRAM) {
-        return Ok(());
-    }
-    for (trial, outcome) in trials.iter().zip(outcomes) {
-        let held = outcome.done && outcome.detail == trial.wanted;
+    let forms = encoded(&value);
+    let mut answered = 0_usize;
+    // Where there is no program, only requests that need none were made.
+    let made = trials.iter().zip(outcomes).filter(|(_, outcome)| outcome.detail != NO_PROGRAM);
+    for (trial, outcome) in made {
+        let leaked = std::iter::once(&value).chain(&forms).any(|form| outcome.detail.contains(form.as_str()));
+        let ended = if leaked { LEAKED } else { trial.ended(&outcome.detail) };
+        let held = outcome.done && ended == trial.wanted;
+        answered = answered.saturating_add(trial.arrive);
         match (trial.name, held) {
-            (Some(name), _) => note(found, name, if held { Ok(outcome.detail) } else { Err(outcome.detail) }),
+            (Some(name), _) => note(found, name, if held { Ok(ended.to_owned()) } else { Err(ended.to_owned()) }),
             (None, true) => {}
             (None, false) => {
-                let detail = outcome.detail;
-                return Err(Error::Trial(format!("the hostile agent does not reach the bound host: {detail}")));
+                return Err(Error::Trial(format!("the hostile agent does not reach the bound host: {ended}")));
             }
         }
     }
-    let (arrived, answered) = (host.arrived(), trials.iter().filter(|trial| trial.wanted == ANSWERED).count());
+    let arrived = host.arrived();
     if arrived.len() != answered || arrived.iter().any(|head| credential(head) != value) {
         let detail = format!("{} requests arrived, not {answered}, or with another credential", arrived.len());
         note(found, "opened-foreign", Err(detail));
@@ -112,21 +144,25 @@ fn egress(scratch: &Scratch<'_>, host: &RepeatingHost, value: &str) -> Result<Eg
     Ok(egress.map_err(|error| Error::Trial(error.to_string()))?.with_secrets(Arc::new(opener)))
 }
 
-fn secret() -> Result<BoundSecret, BadSecret> {
-    Ok(BoundSecret {
-        name: SECRET.to_owned(),
-        value: "env:TRIAL".to_owned(),
-        hosts: vec![HOST.parse()?],
-        header: "Authorization: Bearer {}".parse()?,
-        requests: vec!["GET /open/**".parse()?],
-    })
+fn secrets() -> Result<[BoundSecret; 2], BadSecret> {
+    let secret = |name: &str, host: &str, requests: &str| {
+        Ok(BoundSecret {
+            name: name.to_owned(),
+            value: "env:TRIAL".to_owned(),
+            hosts: vec![host.parse()?],
+            header: "Authorization: Bearer {}".parse()?,
+            requests: vec![requests.parse()?],
+        })
+    };
+    let by_url = format!("{HOST}:{BY_URL_PORT}");
+    Ok([secret(SECRET, HOST, "GET /open/**")?, secret(BY_URL, &by_url, "* /open/**")?])
 }
 
-/// Gives runs a way out with the secret.
+/// Gives runs a way out with the secrets.
 struct Opening<'a> {
     egress: &'a Egress,
     owner: Option<u32>,
-    secret: BoundSecret,
+    secrets: [BoundSecret; 2],
 }
 
 impl Opening<'_> {
@@ -134,15 +170,43 @@ impl Opening<'_> {
         let policy = NetworkPolicy::new(Unlisted::Refuse);
         let opened = self.egress.open(session, incarnation, policy, self.owner);
         opened.map_err(|error| Error::Trial(error.to_string()))?;
-        let uses = [AgentSecret { variable: VARIABLE.to_owned(), secret: SECRET.to_owned() }];
-        let secrets = std::slice::from_ref(&self.secret);
-        self.egress.bind(&Binding { session, incarnation, uses: &uses, secrets }).map_err(Error::Trial)
+        let by_url = format!("{BY_URL}.url");
+        let uses = [(VARIABLE, SECRET), (BY_URL_VARIABLE, BY_URL), ("PLAIN_URL", &by_url)]
+            .map(|(variable, secret)| AgentSecret { variable: variable.to_owned(), secret: secret.to_owned() });
+        let binding = Binding { session, incarnation, uses: &uses, secrets: &self.secrets };
+        self.egress.bind(&binding).map_err(Error::Trial)
     }
 }
 
-fn placeholder(access: &NetworkAccess) -> String {
-    let secrets = access.secrets.as_ref().and_then(|secrets| secrets.variables.first());
-    secrets.map(|(_, placeholder)| placeholder.clone()).unwrap_or_default()
+fn placeholder(access: &NetworkAccess, variable: &str) -> String {
+    let mut variables = access.secrets.iter().flat_map(|secrets| &secrets.variables);
+    variables.find(|(name, _)| name == variable).map(|(_, placeholder)| placeholder.clone()).unwrap_or_default()
+}
+
+/// Requests that a program would not send, by base URL.
+fn raw(placeholder: &str) -> Vec<Trial> {
+    let begin = format!("Host: {PROXY}\r\nAuthorization: Bearer {placeholder}\r\n");
+    let request = |method: &str, path: &str, rest: &str| format!("{method} /{BY_URL}{path} HTTP/1.1\r\n{begin}{rest}");
+    let get = |rest: &str| request("GET", "/open/hello", rest);
+    let post = |rest: &str| request("POST", "/open/hello", rest);
+    let trial = |name, wanted, (arrive, text)| {
+        let attempt = Attempt::Ask(PROXY.to_owned(), text);
+        Trial { name, attempt, wanted, arrive }
+    };
+    let smuggled = |text: String| trial(Some("opened-smuggle"), REFUSED, (0, text));
+    let chunked = "Transfer-Encoding: chunked\r\n";
+    let last = "Connection: close\r\n\r\n";
+    vec![
+        trial(None, ANSWERED, (1, get(last))),
+        smuggled(post(&format!("{chunked}Content-Length: 4\r\n{last}0\r\n\r\n"))),
+        smuggled(post(&format!("Content-Length: 1\r\nContent-Length: 2\r\n{last}ab"))),
+        smuggled(post(&format!("{chunked}Trailer: X-A\r\n{last}1\r\na\r\n0\r\nX-Api-Key: other\r\n\r\n"))),
+        smuggled(get(&format!("X-A: b\nX-Api-Key: other\r\n{last}"))),
+        smuggled(get("X-A: b\n\nGET /closed HTTP/1.1\r\n\r\n")),
+        smuggled(get(&format!("X-A: b\r\n X-Api-Key: other\r\n{last}"))),
+        trial(Some("opened-smuggle"), REFUSED, (1, format!("{}{}", get("\r\n"), request("GET", "/closed", last)))),
+        trial(Some("opened-foreign"), REFUSED, (0, get(&format!("authorization: Bearer other\r\n{last}")))),
+    ]
 }
 
 /// Makes requests to the host.
@@ -192,6 +256,7 @@ impl Requests<'_> {
         words.push("--".to_owned());
         words.extend(headers.iter().flat_map(|header| ["-H".to_owned(), (*header).to_owned()]));
         words.push(format!("https://{HOST}{path}"));
-        Trial { name, attempt: Attempt::Run(words), wanted }
+        let arrive = usize::from(wanted == ANSWERED);
+        Trial { name, attempt: Attempt::Run(words), wanted, arrive }
     }
 }

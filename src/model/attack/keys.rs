@@ -32,6 +32,11 @@ pub(super) const OPENED_REPLAY: Attack = of_hosts(
 );
 pub(super) const OPENED_FOREIGN: Attack =
     of_hosts("opened-foreign", "sends another credential, in place of its own or beside it", REFUSED);
+pub(super) const OPENED_SMUGGLE: Attack = of_hosts(
+    "opened-smuggle",
+    "hides a part of a request: with two lengths, a bare line feed, a folded header, a trailer, or a second request behind it",
+    "the request is refused, and one behind it is judged like any other",
+);
 pub(super) const OPENED_PATH: Attack =
     of_hosts("opened-path", "uses the secret for a request that it may not make, also by a disguised path", REFUSED);
 pub(super) const OPENED_LEAK: Attack = of_hosts(
