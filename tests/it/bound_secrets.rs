@@ -1,6 +1,8 @@
 //! Secrets that are bound to hosts, through the real program: a confined agent uses them and does not have them. Skipped
 //! where agents get no network of their own.
 
+mod versions;
+
 use std::process::Command;
 
 use crate::host::confined::{House, possible};
