@@ -1,12 +1,13 @@
 //! Checks the index of what was said: it has exactly the words of the rows that say it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::Check;
 use crate::model::recall::{RecallScope, SaidId};
 use crate::recall::build::{self, Indexed};
-use crate::recall::{segments, version};
+use crate::recall::segments::{Segment, SegmentText};
+use crate::recall::{merge, segments, terms, version};
 use crate::search::Words;
 use crate::search::segment::Entries;
 use crate::{HeldKey, RecallKey, RecallSegmentKey, Result};
@@ -18,16 +19,24 @@ pub(super) fn index(check: &mut Check<'_, '_>) -> Result<()> {
     if version::is_old(&db, check.txn)? {
         return Ok(());
     }
-    let mut found = HashSet::new();
+    let (mut found, mut merged) = (HashSet::new(), Vec::new());
     check.each(&db.recall_new, |check, key, row| {
         let sum = sum_of(&build::new_words(&row.0));
         verify(check, key, sum, &mut found)
     })?;
     check.each(&db.recall_segments, |check, key, row| {
-        let Some(segment) = segments::Segment::of(&row) else {
+        let Some(segment) = Segment::of(&row) else {
             check.report(&db.recall_segments, &key, "it cannot be read");
             return Ok(());
         };
+        if segment.is_growing() {
+            return growing(check, key, &segment);
+        }
+        if segment.is_merged() {
+            let left = sums(check, key, None)?;
+            merged.extend(left.into_iter().filter(|(_, sum)| *sum != 0).map(|(text, _)| (key, text.id)));
+            return Ok(());
+        }
         let (texts, words) = of_segment(check, key, &mut found)?;
         if (segment.texts, segment.words) != (texts, words) {
             check.report(
@@ -38,11 +47,42 @@ pub(super) fn index(check: &mut Check<'_, '_>) -> Result<()> {
         }
         Ok(())
     })?;
+    for (key, id) in merged {
+        if !found.contains(&RecallKey { scope: owner(key.scope), id }) {
+            check.report(&db.recall_segments, &key, format!("has words of {id}, which is in no other segment"));
+        }
+    }
     complete(check, &found)
 }
 
 /// Checks a segment. Returns its texts and their words.
 fn of_segment(check: &mut Check<'_, '_>, of: RecallSegmentKey, found: &mut HashSet<RecallKey>) -> Result<(u64, u64)> {
+    let (mut count, mut words) = (0_u64, 0_u64);
+    for (text, sum) in sums(check, of, None)? {
+        count = count.saturating_add(1);
+        words = words.saturating_add(u64::from(text.length));
+        verify(check, RecallKey { scope: of.scope, id: text.id }, sum, found)?;
+    }
+    Ok((count, words))
+}
+
+/// Checks a segment into which others are being merged: it has their texts, and the first of their terms.
+fn growing(check: &mut Check<'_, '_>, of: RecallSegmentKey, segment: &Segment) -> Result<()> {
+    let db = *check.db;
+    let until = terms::last(&db, check.txn, of)?.unwrap_or_default();
+    let mut expected = BTreeMap::new();
+    for source in merge::sources(&db, check.txn, of, segment)? {
+        expected.extend(sums(check, source, Some(&until))?.into_iter().map(|(text, sum)| (text.id, sum)));
+    }
+    let own: BTreeMap<SaidId, u64> = sums(check, of, None)?.into_iter().map(|(text, sum)| (text.id, sum)).collect();
+    if own != expected {
+        check.report(&db.recall_segments, &of, "has other words than the segments that are merged into it");
+    }
+    Ok(())
+}
+
+/// The texts of a segment, each with the sum over its terms up to one of them.
+fn sums(check: &mut Check<'_, '_>, of: RecallSegmentKey, until: Option<&str>) -> Result<Vec<(SegmentText, u64)>> {
     let db = *check.db;
     let texts = segments::texts(&db, check.txn, of)?;
     let mut sums = vec![0_u64; texts.len()];
@@ -50,6 +90,9 @@ fn of_segment(check: &mut Check<'_, '_>, of: RecallSegmentKey, found: &mut HashS
         let (key, row) = row?;
         let mut entries = Entries::of(&row.0);
         while let Some(list) = entries.advance() {
+            if until.is_some_and(|until| entries.term() > until) {
+                break;
+            }
             for posting in list.postings() {
                 match usize::try_from(posting.at).ok().and_then(|at| sums.get_mut(at)) {
                     Some(sum) => *sum = sum.wrapping_add(digest(entries.term(), u64::from(posting.count))),
@@ -60,21 +103,17 @@ fn of_segment(check: &mut Check<'_, '_>, of: RecallSegmentKey, found: &mut HashS
             }
         }
     }
-    let (mut count, mut words) = (0_u64, 0_u64);
+    let mut found = Vec::new();
     for (number, (text, sum)) in (0_u32..).zip(texts.into_iter().zip(sums)) {
         match text {
-            Some(text) => {
-                count = count.saturating_add(1);
-                words = words.saturating_add(u64::from(text.length));
-                verify(check, RecallKey { scope: of.scope, id: text.id }, sum, found)?;
-            }
+            Some(text) => found.push((text, sum)),
             None if sum != 0 => {
                 check.report(&db.recall_segments, &of, format!("has words of text {number}, which was removed"));
             }
             None => {}
         }
     }
-    Ok((count, words))
+    Ok(found)
 }
 
 /// The sum over the terms of a text, independent of their order.

@@ -133,7 +133,11 @@ impl Place {
                 content: Content::New(new),
             });
         }
-        for (key, Segment { texts, words, newest, .. }) in segments::all(db, txn, scope)? {
+        for (key, segment) in segments::all(db, txn, scope)? {
+            if !segment.is_whole() {
+                continue;
+            }
+            let Segment { texts, words, newest, .. } = segment;
             let mut rows = Vec::new();
             for row in db.recall_texts.prefix(txn, &key)? {
                 let (key, packed) = row?;

@@ -1,8 +1,9 @@
 //! The index of everything that was said, for searches.
 //!
 //! Its keys begin with where a text is found: an agent and a chat, or an approval. A search reads only what its asker may
-//! see. A new text is one row (`recall_new`). When many have gathered, they become a segment ([`segments`]), and many
-//! segments become a larger one, in the same transaction. So a text costs one write at first, and little room later.
+//! see. A new text is one row (`recall_new`). When many have gathered, they become a segment ([`segments`]) in the same
+//! transaction, and many segments become a larger one in small steps ([`merge`]). So a text costs one write at first, and
+//! little room later.
 //!
 //! What a row of the store has to say is a function of the row ([`source`]), so that a removed text can be taken out, and
 //! [`crate::check`] can compare. The words are counted before the transaction.
@@ -10,10 +11,11 @@
 pub mod build;
 pub mod find;
 pub mod keys;
+pub(crate) mod merge;
 pub mod rebuild;
 pub mod segments;
 pub mod source;
-mod terms;
+pub(crate) mod terms;
 pub mod version;
 
 use crate::model::Timestamp;
@@ -39,7 +41,7 @@ impl NewText {
         Self { at, words: Words::from_bytes(bytes.to_vec()) }
     }
 
-    fn to_packed(at: Timestamp, words: &Words) -> Packed {
+    pub(crate) fn to_packed(at: Timestamp, words: &Words) -> Packed {
         let mut bytes = Vec::with_capacity(words.as_bytes().len().saturating_add(8));
         put_signed(&mut bytes, at.millis().div_euclid(1_000));
         bytes.extend_from_slice(words.as_bytes());

@@ -1,8 +1,9 @@
-//! Segments: how new texts gather in one, how several become a larger one, and how a text leaves them.
+//! Segments: how new texts gather in one, and how a text leaves them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use super::keys::{KINDS, Packed, Term, kind, said};
+use super::merge::{self, Step};
 use super::{NewText, terms, version};
 use crate::model::recall::{RecallScope, SaidId};
 use crate::search::Words;
@@ -11,16 +12,18 @@ use crate::search::packed::{put, take, take_u32, to_u64};
 use crate::search::segment::{Posting, Row, Writer};
 use crate::{Owned, Read, RecallSegmentKey, RecallTermKey, Result, Tables, Write};
 
-/// New texts that become a segment.
-const NEW_MIN: usize = 128;
+/// How texts gather and segments are merged.
+const PACE: Pace = Pace { new: 128, step: Step { postings: 16_000, rows: 256 } };
+/// How much more is merged than gathered, at least. Most texts are merged twice.
+const AHEAD: usize = 3;
 /// Most texts that are taken at once.
 const NEW_MAX: usize = 512;
 /// Most bytes of words that are taken at once.
 const NEW_BYTES: usize = 512 << 10;
 /// Segments of a size that become one of the next size.
-const FAN: usize = 16;
+pub(super) const FAN: usize = 16;
 /// The largest size: 128 * 16 * 16 texts.
-const LEVEL_MAX: u8 = 2;
+pub(super) const LEVEL_MAX: u8 = 2;
 
 /// What is known of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +56,22 @@ impl Segment {
         Some(Self { level, texts, words, ranges, newest })
     }
 
-    fn to_packed(&self) -> Packed {
+    /// Whether it is searched. One without texts is removed, or [`merge`] has more to do for it.
+    pub(crate) const fn is_whole(&self) -> bool {
+        self.texts > 0
+    }
+
+    /// Whether smaller segments are being merged into it.
+    pub(crate) const fn is_growing(&self) -> bool {
+        self.texts == 0 && self.level > 0
+    }
+
+    /// Whether it was merged into a larger one, and its rows are being removed.
+    pub(crate) const fn is_merged(&self) -> bool {
+        self.texts == 0 && self.level == 0
+    }
+
+    pub(super) fn to_packed(&self) -> Packed {
         let mut out = Vec::new();
         [u64::from(self.level), self.texts, self.words].into_iter().for_each(|number| put(&mut out, number));
         crate::search::packed::put_signed(&mut out, self.newest);
@@ -82,7 +100,7 @@ pub struct SegmentText {
     pub length: u32,
 }
 
-/// The segments of a scope.
+/// The segments of a scope, also those that are not searched.
 ///
 /// # Errors
 /// Those of reading rows.
@@ -111,16 +129,25 @@ pub(super) fn read_texts(tag: u8, row: &Documents) -> impl Iterator<Item = Optio
     })
 }
 
-/// Makes a segment of the new texts of a scope if there are many, and a larger one of segments if there are many.
-pub(super) fn gather(db: &Tables, txn: &mut Write<'_>, scope: RecallScope) -> Result<()> {
-    gather_from(db, txn, scope, NEW_MIN)
+/// When texts become a segment, and how quickly segments are merged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// New texts that become a segment.
+    pub(crate) new: usize,
+    /// What is done besides.
+    pub(crate) step: Step,
 }
 
-/// The same with another number of new texts that are many.
-pub(crate) fn gather_from(db: &Tables, txn: &mut Write<'_>, scope: RecallScope, least: usize) -> Result<()> {
+/// Makes a segment of the new texts of a scope if there are many, and merges some more of the others.
+pub(super) fn gather(db: &Tables, txn: &mut Write<'_>, scope: RecallScope) -> Result<()> {
+    gather_at(db, txn, scope, PACE)
+}
+
+/// The same at another pace.
+pub(crate) fn gather_at(db: &Tables, txn: &mut Write<'_>, scope: RecallScope, pace: Pace) -> Result<()> {
     let new = db.recall_new.collect_prefix(txn, &scope, NEW_MAX)?;
     // The rows of old segments may still be there under numbers that a new one would get.
-    if new.len() < least || version::is_clearing(db, txn)? {
+    if new.len() < pace.new || version::is_clearing(db, txn)? {
         return Ok(());
     }
     let (mut content, mut bytes) = (Content::default(), 0_usize);
@@ -142,8 +169,11 @@ pub(crate) fn gather_from(db: &Tables, txn: &mut Write<'_>, scope: RecallScope, 
     let mut writer = Writer::default();
     lists.iter().for_each(|(term, list)| writer.add(term, list));
     write_terms(db, txn, of, writer.finish())?;
-    write_texts(db, txn, of, 0, &content.texts)?;
-    merge_some(db, txn, scope)
+    let segment = write_texts(db, txn, of, &content.texts)?;
+    db.recall_segments.put(txn, &of, &segment.to_packed())?;
+    let gathered: usize = lists.iter().map(|(_, list)| merge::cost(list.len())).sum();
+    let postings = pace.step.postings.max(gathered.saturating_mul(AHEAD));
+    merge::advance(db, txn, scope, Step { postings, ..pace.step })
 }
 
 #[derive(Default)]
@@ -173,18 +203,23 @@ fn next_key(db: &Tables, txn: &Read<'_>, scope: RecallScope) -> Result<RecallSeg
     Ok(RecallSegmentKey { scope, segment: last.saturating_add(1) })
 }
 
-fn write_terms(db: &Tables, txn: &mut Write<'_>, of: RecallSegmentKey, rows: Vec<Row>) -> Result<()> {
+pub(super) fn write_terms(db: &Tables, txn: &mut Write<'_>, of: RecallSegmentKey, rows: Vec<Row>) -> Result<()> {
     for Row { term, at, bytes } in rows {
         db.recall_terms.put(txn, &RecallTermKey { of, term: Term::new(&term)?, at }, &Packed(bytes))?;
     }
     Ok(())
 }
 
-/// Writes the texts of a segment, which are sorted, and the segment itself.
-fn write_texts(db: &Tables, txn: &mut Write<'_>, of: RecallSegmentKey, level: u8, all: &[SegmentText]) -> Result<()> {
+/// Writes the texts of a segment, which are sorted. Returns a segment with them.
+pub(super) fn write_texts(
+    db: &Tables,
+    txn: &mut Write<'_>,
+    of: RecallSegmentKey,
+    all: &[SegmentText],
+) -> Result<Segment> {
     let newest = all.iter().map(|text| text.at).max().unwrap_or_default();
     let words = all.iter().map(|text| u64::from(text.length)).sum();
-    let mut segment = Segment { level, texts: to_u64(all.len()), words, ranges: [(0, 0); 4], newest };
+    let mut segment = Segment { level: 0, texts: to_u64(all.len()), words, ranges: [(0, 0); 4], newest };
     let mut first = 0_u32;
     for (tag, range) in KINDS.into_iter().zip(&mut segment.ranges) {
         let of_kind = all.iter().filter(|text| kind(text.id) == tag);
@@ -200,74 +235,11 @@ fn write_texts(db: &Tables, txn: &mut Write<'_>, of: RecallSegmentKey, level: u8
         }
         first = first.saturating_add(u32::try_from(list.len()).unwrap_or(u32::MAX));
     }
-    db.recall_segments.put(txn, &of, &segment.to_packed())
-}
-
-/// Merges the segments of the first size of which there are many.
-fn merge_some(db: &Tables, txn: &mut Write<'_>, scope: RecallScope) -> Result<()> {
-    let segments = all(db, txn, scope)?;
-    for level in 0..LEVEL_MAX {
-        let same: Vec<RecallSegmentKey> =
-            segments.iter().filter(|(_, segment)| segment.level == level).map(|(key, _)| *key).collect();
-        if same.len() >= FAN {
-            return merge(db, txn, &same, level.saturating_add(1));
-        }
-    }
-    Ok(())
-}
-
-/// Merges segments of one scope into a new one.
-fn merge(db: &Tables, txn: &mut Write<'_>, segments: &[RecallSegmentKey], level: u8) -> Result<()> {
-    let Some(scope) = segments.first().map(|key| key.scope) else { return Ok(()) };
-    let (numbers, texts) = renumber(db, txn, segments)?;
-    let of = next_key(db, txn, scope)?;
-    let mut sources = Vec::with_capacity(segments.len());
-    for (segment, numbers) in segments.iter().zip(numbers) {
-        sources.push((terms::Reader::new(db, txn, *segment)?, numbers));
-    }
-    let mut writer = Writer::default();
-    while let Some(term) = sources.iter().filter_map(|(reader, _)| reader.term()).min().map(str::to_owned) {
-        let mut list = Vec::new();
-        for (reader, numbers) in &mut sources {
-            while reader.term() == Some(term.as_str()) {
-                list.extend(reader.postings().filter_map(|posting| {
-                    let at = numbers.get(usize::try_from(posting.at).ok()?)?.as_ref()?;
-                    Some(Posting { at: *at, ..posting })
-                }));
-                reader.advance(db, txn)?;
-            }
-        }
-        if !list.is_sorted() {
-            list.sort_unstable();
-        }
-        writer.add(&term, &list);
-        write_terms(db, txn, of, writer.take_rows())?;
-    }
-    write_terms(db, txn, of, writer.finish())?;
-    write_texts(db, txn, of, level, &texts)?;
-    segments.iter().try_for_each(|segment| forget(db, txn, *segment))
-}
-
-/// New numbers of texts by their old ones; none for removed texts.
-type Numbers = Vec<Option<u32>>;
-
-/// The texts of segments together in order, and their new numbers by segment.
-fn renumber(db: &Tables, txn: &Read<'_>, segments: &[RecallSegmentKey]) -> Result<(Vec<Numbers>, Vec<SegmentText>)> {
-    let mut old = Vec::with_capacity(segments.len());
-    let mut order: BTreeMap<SaidId, SegmentText> = BTreeMap::new();
-    for segment in segments {
-        let texts = texts(db, txn, *segment)?;
-        order.extend(texts.iter().flatten().map(|text| (text.id, *text)));
-        old.push(texts);
-    }
-    let new: HashMap<SaidId, u32> = order.keys().copied().zip(0_u32..).collect();
-    let numbers =
-        old.into_iter().map(|texts| texts.into_iter().map(|text| new.get(&text?.id).copied()).collect()).collect();
-    Ok((numbers, order.into_values().collect()))
+    Ok(segment)
 }
 
 /// Removes all rows of a segment.
-fn forget(db: &Tables, txn: &mut Write<'_>, of: RecallSegmentKey) -> Result<()> {
+pub(super) fn forget(db: &Tables, txn: &mut Write<'_>, of: RecallSegmentKey) -> Result<()> {
     while let Some((key, _)) = db.recall_terms.first_in(txn, &of)? {
         db.recall_terms.delete(txn, &key)?;
     }
@@ -277,28 +249,38 @@ fn forget(db: &Tables, txn: &mut Write<'_>, of: RecallSegmentKey) -> Result<()> 
     db.recall_segments.delete(txn, &of).map(drop)
 }
 
-/// Removes a text from its segment. Returns whether it was in one.
+/// Removes a text from its segment, and from those that are not searched. Returns whether it was in one.
 pub(super) fn remove(db: &Tables, txn: &mut Write<'_>, scope: RecallScope, id: SaidId, words: &Words) -> Result<bool> {
-    for (of, mut segment) in all(db, txn, scope)? {
-        if !segment.may_have(id) {
+    let segments = all(db, txn, scope)?;
+    let (mut found, mut is_last) = (false, false);
+    for (of, segment) in &segments {
+        if !segment.may_have(id) || (found && segment.is_whole()) {
             continue;
         }
-        let Some((number, length)) = take_out(db, txn, of, id)? else { continue };
+        let Some((number, length)) = take_out(db, txn, *of, id)? else { continue };
         let mut terms = Vec::new();
         words.each(&mut |term, _| terms.push(term.to_owned()));
         for term in terms {
-            terms::remove(db, txn, of, &term, number)?;
+            terms::remove(db, txn, *of, &term, number)?;
         }
-        segment.texts = segment.texts.saturating_sub(1);
-        segment.words = segment.words.saturating_sub(u64::from(length));
-        if segment.texts == 0 {
-            forget(db, txn, of)?;
+        if !segment.is_whole() {
+            continue;
+        }
+        found = true;
+        let texts = segment.texts.saturating_sub(1);
+        let words = segment.words.saturating_sub(u64::from(length));
+        is_last = texts == 0;
+        if is_last {
+            forget(db, txn, *of)?;
         } else {
-            db.recall_segments.put(txn, &of, &segment.to_packed())?;
+            db.recall_segments.put(txn, of, &Segment { texts, words, ..segment.clone() }.to_packed())?;
         }
-        return Ok(true);
     }
-    Ok(false)
+    // Segments that are not searched have the texts of others.
+    if is_last && segments.iter().filter(|(_, segment)| segment.is_whole()).count() == 1 {
+        segments.iter().try_for_each(|(of, _)| forget(db, txn, *of))?;
+    }
+    Ok(found)
 }
 
 /// Marks a text of a segment as removed. Returns its number and length.

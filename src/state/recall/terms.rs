@@ -116,6 +116,14 @@ pub(super) fn remove(db: &Tables, txn: &mut Write<'_>, of: RecallSegmentKey, ter
     }
 }
 
+/// The last term of a segment.
+pub(crate) fn last(db: &Tables, txn: &Read<'_>, of: RecallSegmentKey) -> Result<Option<String>> {
+    let Some((_, row)) = db.recall_terms.last_in(txn, &of)? else { return Ok(None) };
+    let mut entries = Entries::of(&row.0);
+    while entries.advance().is_some() {}
+    Ok(Some(entries.term().to_owned()))
+}
+
 /// Reads the terms of a segment in order. The table may be changed meanwhile, but not this segment.
 pub(super) struct Reader {
     of: RecallSegmentKey,
@@ -125,9 +133,20 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(db: &Tables, txn: &Read<'_>, of: RecallSegmentKey) -> Result<Self> {
+    /// Begins after a term, or with the first one.
+    pub(super) fn after(db: &Tables, txn: &Read<'_>, of: RecallSegmentKey, term: Option<&str>) -> Result<Self> {
         let mut reader = Self { of, at: None, entries: Vec::new() };
-        reader.fill(db, txn)?;
+        if let Some(term) = term {
+            let begin = RecallTermKey { of, term: Term::new("")?, at: 0 };
+            let end = RecallTermKey { of, term: Term::new(term)?, at: u32::MAX };
+            // The last row that begins with the term or an earlier one may have later terms.
+            if let Some((key, row)) = db.recall_terms.last(txn, begin..=end)? {
+                reader.take(key, &row, |found| found > term);
+            }
+        }
+        if reader.entries.is_empty() {
+            reader.fill(db, txn)?;
+        }
         Ok(reader)
     }
 
@@ -153,13 +172,19 @@ impl Reader {
                 None => db.recall_terms.first_in(txn, &self.of)?,
             };
             let Some((key, row)) = next.filter(|(key, _)| key.of == self.of) else { return Ok(()) };
-            self.at = Some(key);
-            let mut entries = Entries::of(&row.0);
-            while let Some(list) = entries.advance() {
-                self.entries.push((entries.term().to_owned(), list.postings().collect()));
-            }
-            self.entries.reverse();
+            self.take(key, &row, |_| true);
         }
         Ok(())
+    }
+
+    fn take(&mut self, key: RecallTermKey, row: &Packed, fits: impl Fn(&str) -> bool) {
+        self.at = Some(key);
+        let mut entries = Entries::of(&row.0);
+        while let Some(list) = entries.advance() {
+            if fits(entries.term()) {
+                self.entries.push((entries.term().to_owned(), list.postings().collect()));
+            }
+        }
+        self.entries.reverse();
     }
 }

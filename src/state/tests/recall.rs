@@ -7,7 +7,10 @@ use crate::model::Timestamp;
 use crate::model::id::{AgentId, ApprovalId, BodyId, ChatId, MessageId, OutboundId};
 use crate::model::recall::{RecallScope, SaidId};
 use crate::recall::find::{Search, find};
-use crate::recall::{add, all_scopes, build, rebuild, remove, scopes_of, segments, source, version};
+use crate::recall::merge::Step;
+use crate::recall::segments::Pace;
+use crate::recall::{NewText, add, all_scopes, build, rebuild, remove, scopes_of, segments, source, version};
+use crate::search::segment::Entries;
 use crate::search::{Query, Words};
 use crate::tests::{samples, store};
 use crate::{Result, Store, Tables, Write};
@@ -17,12 +20,17 @@ const WORK: RecallScope = RecallScope::Chat(AgentId::new(1), Some(ChatId::new(2)
 const OTHER: RecallScope = RecallScope::Chat(AgentId::new(2), Some(ChatId::new(1)));
 const HELD: RecallScope = RecallScope::Held(ApprovalId::new(3));
 
+/// All that there is to do.
+const fn at_once(new: usize) -> Pace {
+    Pace { new, step: Step { postings: usize::MAX, rows: usize::MAX } }
+}
+
 /// The counters of the samples, and the index of what they say.
 pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     samples::counters(db, txn)?;
     build::begin(db, txn)?;
     while build::step(db, txn, 3)? {}
-    segments::gather_from(db, txn, HOME, 4)
+    segments::gather_at(db, txn, HOME, at_once(4))
 }
 
 /// Indexes everything from the beginning.
@@ -90,7 +98,7 @@ fn an_index_of_another_version_is_made_again_beside_normal_work() {
         for number in 1..200 {
             add(db, txn, HOME, SaidId::Message(MessageId::new(number)), at(number), &Words::of("older words", &[]))?;
         }
-        segments::gather_from(db, txn, HOME, 1)?;
+        segments::gather_at(db, txn, HOME, at_once(1))?;
         db.retention_cursors.put(txn, &crate::Text::new("recall_version")?, &crate::Number(77))
     };
     store.write(old).unwrap();
@@ -270,4 +278,95 @@ fn segments_of_all_sizes_have_what_was_added_and_not_removed() {
     }
     let everything: BTreeSet<SaidId> = search(&store, &[HOME], "").into_iter().collect();
     assert_eq!(everything, texts.keys().copied().collect());
+}
+
+/// The segments of a scope that are searched, that others are merged into, and that were merged.
+fn stages(store: &Store) -> [usize; 3] {
+    let all = store.read(|db, txn| segments::all(db, txn, HOME)).unwrap();
+    let count = |is: fn(&segments::Segment) -> bool| all.iter().filter(|(_, segment)| is(segment)).count();
+    [count(|one| one.is_whole()), count(|one| one.is_growing()), count(|one| one.is_merged())]
+}
+
+/// Whether any row has a term, also of segments that are not searched.
+fn has_term(store: &Store, term: &str) -> bool {
+    store
+        .read(|db, txn| {
+            let mut found = false;
+            for row in db.recall_terms.iter(txn)? {
+                let (_, row) = row?;
+                let mut entries = Entries::of(&row.0);
+                while entries.advance().is_some() {
+                    found |= entries.term() == term;
+                }
+            }
+            Ok::<_, crate::Error>(found)
+        })
+        .unwrap()
+}
+
+#[test]
+fn segments_are_merged_in_small_steps() {
+    let (_dir, store) = store();
+    let pace = Pace { new: 1, step: Step { postings: 40, rows: 2 } };
+    let mut numbers = Numbers(3);
+    let mut texts: BTreeMap<SaidId, String> = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    for batch in 0..150 {
+        let added: BTreeMap<SaidId, String> = (1..=6)
+            .map(|n| {
+                let id = match n % 3 {
+                    0 => SaidId::Answer(OutboundId::new(batch * 6 + n)),
+                    _ => SaidId::Message(MessageId::new(batch * 6 + n)),
+                };
+                (id, format!("only{}x common w{}", batch * 6 + n, numbers.next(20)))
+            })
+            .collect();
+        let removed: BTreeMap<SaidId, String> =
+            texts.iter().filter(|_| numbers.next(50) == 0).map(|(id, text)| (*id, text.clone())).collect();
+        store
+            .write(|db, txn| {
+                for (id, text) in &added {
+                    db.recall_new.put(
+                        txn,
+                        &crate::RecallKey { scope: HOME, id: *id },
+                        &NewText::to_packed(at(id.number()), &Words::of(text, &[])),
+                    )?;
+                }
+                let rows = db.recall_terms.len(txn)? + db.recall_texts.len(txn)?;
+                segments::gather_at(db, txn, HOME, pace)?;
+                let after = db.recall_terms.len(txn)? + db.recall_texts.len(txn)?;
+                assert!(rows.saturating_sub(after) <= 2, "{rows} rows became {after} in one step");
+                for (id, text) in &removed {
+                    assert!(remove(db, txn, HOME, *id, &Words::of(text, &[]))?, "{id}");
+                    assert!(!remove(db, txn, HOME, *id, &Words::of(text, &[]))?, "{id} is gone");
+                }
+                Ok::<_, crate::Error>(())
+            })
+            .unwrap();
+        texts.extend(added);
+        texts.retain(|id, _| !removed.contains_key(id));
+        for id in removed.keys() {
+            assert!(!has_term(&store, &format!("only{}x", id.number())), "no row has words of a removed text");
+        }
+        assert_eq!(search(&store, &[HOME], "common").len(), texts.len(), "every text is found once");
+        let wrong = |line: &String| line.contains("merged into it") || line.contains("was removed");
+        let reports = || store.read(check).unwrap().iter().map(ToString::to_string).filter(wrong).count();
+        if batch % 15 == 0 {
+            assert_eq!(reports(), 0, "what is merged agrees with what it is merged of");
+        }
+        let [whole, growing, merged] = stages(&store);
+        seen.insert((growing > 0, merged > 0));
+        assert!(whole < 80 && growing < 2, "merging keeps up: {whole}");
+    }
+    assert!(seen.contains(&(true, false)) && seen.contains(&(false, true)), "{seen:?}");
+    for (id, text) in &texts {
+        assert_eq!(search(&store, &[HOME], text.split(' ').next().unwrap()), [*id]);
+    }
+    let left = store.write(|db, txn| {
+        for (id, text) in &texts {
+            assert!(remove(db, txn, HOME, *id, &Words::of(text, &[]))?, "{id}");
+        }
+        Ok::<_, crate::Error>([db.recall_segments.len(txn)?, db.recall_terms.len(txn)?, db.recall_texts.len(txn)?])
+    });
+    assert_eq!(left.unwrap(), [0; 3], "nothing is left of texts that were removed");
 }
