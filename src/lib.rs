@@ -2,7 +2,7 @@
 
 pub mod cli;
 
-pub use hearth_base::{model, time};
+pub use hearth_base::{model, search, time};
 pub use hearth_edges::{
     channel, clock, config, connections, console, contracts, egress, gateway, mailbox, provider, runtime, socket,
 };

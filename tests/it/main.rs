@@ -88,6 +88,7 @@ mod providers_page;
 mod recall_killed;
 mod reconnect;
 mod recovery;
+mod relevance;
 mod requests;
 mod restart;
 mod retention;

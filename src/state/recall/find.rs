@@ -1,9 +1,7 @@
 //! Finds texts. Every step is bounded, so that a search over a million texts takes milliseconds.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
-
 use super::NewText;
+use super::best::Best;
 use super::keys::{Packed, kind};
 use super::segments::{self, Segment, SegmentText, read_texts};
 use super::terms::{self, Expansion};
@@ -14,6 +12,7 @@ use crate::search::excerpt::{PART_MIN, is_part};
 use crate::search::packed::to_u64;
 use crate::search::segment::OwnedList;
 use crate::search::terms::{BY_AGENT, HAS_FILE, LONG_MARK, term as term_of, who, word as word_of};
+use crate::search::tokens::is_unspaced;
 use crate::search::{Clause, Query, rank};
 use crate::{Read, RecallSegmentKey, Result, Tables};
 
@@ -82,12 +81,13 @@ pub fn find(db: &Tables, txn: &Read<'_>, search: &Search<'_>) -> Result<Vec<Hit>
         for word in words {
             has_words = true;
             let lists = scorer.lists(&places, clause, word)?;
-            scorer.count(&places, &mut scores, &lists, matches!(clause, Clause::Phrase(_)))?;
+            let counts = scorer.counts(&places, &lists, word);
+            count(&places, &mut scores, &lists, Counts { required: matches!(clause, Clause::Phrase(_)), ..counts });
         }
     }
-    let mut best = Best { heap: BinaryHeap::new(), most: search.most };
+    let mut best = Best::new(search.most);
     for (place, scores) in places.iter_mut().zip(&scores) {
-        if best.heap.len() >= search.most && !has_words {
+        if best.is_full() && !has_words {
             break; // the rest is older
         }
         place.rank(scores, search, has_words, &mut best);
@@ -334,33 +334,63 @@ impl Scorer<'_, '_> {
         Ok(found)
     }
 
-    /// Adds the scores of a word. If it is required, texts without it do not count.
-    fn count(&self, places: &[Place], scores: &mut [Scores], lists: &[Lists], required: bool) -> Result<()> {
+    fn counts(&self, places: &[Place], lists: &[Lists], word: &str) -> Counts {
         let with: u64 = lists.iter().flatten().map(|(list, _)| list.texts()).sum();
-        let rarity = rank::rarity(with, self.all);
-        let mut counted = 0_u64;
-        for ((place, scores), lists) in places.iter().zip(scores.iter_mut()).zip(lists) {
-            let lengths = Lengths::of(place);
-            for (list, weight) in lists {
-                if counted >= COMMON && !required {
-                    return Ok(());
-                }
-                counted = counted.saturating_add(list.texts());
-                let mut lengths = lengths.walk();
-                list.each(&mut |number, count| {
-                    if let Some(sum) = scores.sums.get_mut(number) {
-                        *sum += weight * rank::term(rarity, count, lengths.at(number), self.mean);
-                    }
-                    if required {
-                        scores.meet(number);
-                    }
-                });
+        let mean = if word.starts_with(is_unspaced) { mean_of(places, lists) } else { self.mean };
+        Counts { rarity: rank::rarity(with, self.all), mean, required: false }
+    }
+}
+
+/// How much a word counts.
+#[derive(Clone, Copy)]
+struct Counts {
+    rarity: f64,
+    mean: f64,
+    /// Texts without it do not count.
+    required: bool,
+}
+
+/// The mean length of texts with a word without spaces. Such texts have a word for each pair of characters, so all of them
+/// are long beside others.
+fn mean_of(places: &[Place], lists: &[Lists]) -> f64 {
+    let (mut sum, mut texts) = (0_u64, 0_u64);
+    for (place, lists) in places.iter().zip(lists) {
+        let lengths = Lengths::of(place);
+        for (list, _) in lists {
+            if texts >= COMMON {
+                return rank::mean(sum, texts);
             }
-            if required {
-                scores.required = scores.required.saturating_add(1);
-            }
+            let mut lengths = lengths.walk();
+            list.each(&mut |number, _| sum = sum.saturating_add(lengths.at(number)));
+            texts = texts.saturating_add(list.texts());
         }
-        Ok(())
+    }
+    rank::mean(sum, texts)
+}
+
+/// Adds the scores of a word.
+fn count(places: &[Place], scores: &mut [Scores], lists: &[Lists], Counts { rarity, mean, required }: Counts) {
+    let mut counted = 0_u64;
+    for ((place, scores), lists) in places.iter().zip(scores.iter_mut()).zip(lists) {
+        let lengths = Lengths::of(place);
+        for (list, weight) in lists {
+            if counted >= COMMON && !required {
+                return;
+            }
+            counted = counted.saturating_add(list.texts());
+            let mut lengths = lengths.walk();
+            list.each(&mut |number, count| {
+                if let Some(sum) = scores.sums.get_mut(number) {
+                    *sum += weight * rank::term(rarity, count, lengths.at(number), mean);
+                }
+                if required {
+                    scores.meet(number);
+                }
+            });
+        }
+        if required {
+            scores.required = scores.required.saturating_add(1);
+        }
     }
 }
 
@@ -426,52 +456,5 @@ impl LengthWalk<'_, '_> {
                 text.and_then(|text| text.length).map_or(0, u64::from)
             }
         }
-    }
-}
-
-/// The best hits so far.
-struct Best {
-    heap: BinaryHeap<Worst>,
-    most: usize,
-}
-
-/// Ordered so that the worst hit is on top. Of equal ones, the older one is worse.
-struct Worst(Hit);
-
-impl Ord for Worst {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let (this, other) = (&self.0, &other.0);
-        other.score.total_cmp(&this.score).then_with(|| (other.id, other.scope).cmp(&(this.id, this.scope)))
-    }
-}
-
-impl PartialOrd for Worst {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Worst {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Worst {}
-
-impl Best {
-    fn is_beaten(&self, score: f64) -> bool {
-        self.heap.len() >= self.most && self.heap.peek().is_some_and(|worst| worst.0.score > score)
-    }
-
-    fn offer(&mut self, hit: Hit) {
-        self.heap.push(Worst(hit));
-        if self.heap.len() > self.most {
-            self.heap.pop();
-        }
-    }
-
-    fn hits(self) -> Vec<Hit> {
-        self.heap.into_sorted_vec().into_iter().map(|Worst(hit)| hit).collect()
     }
 }

@@ -8,6 +8,7 @@
 //! What a row of the store has to say is a function of the row ([`source`]), so that a removed text can be taken out, and
 //! [`crate::check`] can compare. The words are counted before the transaction.
 
+mod best;
 pub mod build;
 pub mod find;
 pub mod keys;
