@@ -98,3 +98,49 @@ fn an_agent_in_a_container_uses_a_secret_and_reaches_only_what_it_may() {
     house.settle();
     house.stop();
 }
+
+/// Makes the same request by name and by the proxy at once, and says what came of each. Later turns do nothing.
+const WAITING: &str = r#"
+def answer(text):
+    if not os.path.exists("/workspace/group/told"):
+        by_proxy = ["curl", "-s", "--max-time", "100", "http://asked.example/"]
+        by_name = ["env", "-u", "http_proxy", "-u", "HTTP_PROXY"] + by_proxy
+        both = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for words in (by_proxy, by_name)]
+        told = [one.communicate()[0] for one in both]
+        with open("/workspace/group/told.new", "w") as file:
+            json.dump(told, file)
+        os.rename("/workspace/group/told.new", "/workspace/group/told")
+    return "all tried"
+"#;
+
+/// The daemon dies while connections wait for a person. One by name waits for the next daemon and its answer; a request
+/// to the proxy ends with a reason. The person is asked once.
+#[test]
+fn connections_that_wait_for_a_person_survive_the_daemon_or_end_with_a_reason() {
+    let Some(mut house) = House::new("provider = \"echo\"") else { return };
+    house.host.apply(
+        "schema = 1\n[[agents]]\nfolder = \"main\"\ntrust = \"trusted\"\nprovider = \"command\"\n\
+         command = [\"python3\", \"/workspace/group/agent.py\"]\nnetwork = \"ask\"\n",
+    );
+    std::fs::create_dir_all(house.group("")).unwrap();
+    std::fs::write(house.group("agent.py"), format!("{PROTOCOL}\n{WAITING}\nmain()\n")).unwrap();
+    house.host.start();
+    house.types(1, "go");
+    let open = |house: &House| house.host.done(&["approvals", "list", "--json"], b"").contains("\"ap1\"");
+    house.wait("the question", || open(&house).then_some(()));
+    // The other connection comes a moment later.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let container = house.container();
+    house.host.kill();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    house.host.start();
+    assert!(open(&house), "the question stays");
+    house.host.done(&["approvals", "approve", "ap1"], b"");
+    house.wait_shown("all tried");
+    house.settle();
+    let told: Vec<String> = serde_json::from_slice(&std::fs::read(house.group("told")).unwrap()).unwrap();
+    assert!(told[0].starts_with("No answer came: Hearth was stopped"), "{told:#?}");
+    assert!(told[1].starts_with("Hearth cannot reach asked.example:80"), "{told:#?}");
+    assert_eq!((house.host.rows("approvals").len(), house.container()), (1, container));
+    house.stop();
+}

@@ -61,5 +61,15 @@ fn a_stream_survives_the_daemon() {
     assert!(house.api.keys().iter().all(|key| key == KEY), "{:?}", house.api.keys());
     assert_eq!(house.shown().len(), 1, "{:?}", house.shown());
     house.settle();
+    // Every call is billed once, except the one that was cut: what it cost was not known yet.
+    let answered = house.api.requests().len() - 1;
+    let entries = |house: &House| {
+        let mut rows = house.host.rows("spend");
+        rows.retain(|row| row["value"]["source"] == "Gateway" && row["value"]["counted"] == true);
+        rows
+    };
+    house.wait("the calls in the ledger", || (entries(&house).len() >= answered).then_some(()));
     house.stop();
+    assert_eq!(entries(&house).len(), answered, "{:#?}", entries(&house));
+    house.host.check();
 }
