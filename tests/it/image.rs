@@ -1,5 +1,7 @@
 //! The image that agents run in, built by the real Podman and started: what is in it, and how builds fail.
 
+mod known;
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -77,6 +79,14 @@ fn upgrades(podman: &Podman) -> bool {
     })
 }
 
+/// Options with which packages of npm can be fetched here.
+fn fetching() -> Vec<String> {
+    let registry = Command::new("npm").args(["config", "get", "registry"]).output().unwrap();
+    let registry = String::from_utf8(registry.stdout).unwrap().trim().to_owned();
+    let trust = if std::path::Path::new(TRUST).exists() { vec!["--trust", TRUST] } else { Vec::new() };
+    ["--registry", &registry].into_iter().chain(trust).map(str::to_owned).collect()
+}
+
 fn agent(packages: &str) -> String {
     format!("schema = 1\n[[agents]]\nfolder = \"Ann_B\"\npackages = {packages}\n")
 }
@@ -150,12 +160,8 @@ fn the_image_has_what_agents_need_and_nothing_that_raises_rights() {
 #[test]
 fn packages_get_an_image_of_their_own_and_a_build_that_fails_changes_nothing() {
     let Some((host, podman)) = with_podman() else { return };
-    let registry = Command::new("npm").args(["config", "get", "registry"]).output().unwrap();
-    let registry = String::from_utf8(registry.stdout).unwrap().trim().to_owned();
-    let mut fetch = vec!["--registry", registry.as_str()];
-    if std::path::Path::new(TRUST).exists() {
-        fetch.extend(["--trust", TRUST]);
-    }
+    let fetch = fetching();
+    let fetch: Vec<&str> = fetch.iter().map(String::as_str).collect();
     let build = |more: &[&str]| host.run(&[&["image", "build"], &fetch[..], more].concat(), b"");
 
     host.apply(&agent("{}"));
