@@ -35,8 +35,9 @@ fn place_curl(root: &Path) {
     let listed = Command::new("ldd").arg(path.trim()).output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
     let libraries = listed.split_whitespace().filter(|word| word.starts_with('/'));
-    for file in libraries.chain([path.trim()]) {
-        let copy = root.join(file.trim_start_matches('/'));
+    // The image's search path has no `/usr/bin`.
+    for (file, at) in libraries.map(|file| (file, file)).chain([(path.trim(), "/usr/local/bin/curl")]) {
+        let copy = root.join(at.trim_start_matches('/'));
         std::fs::create_dir_all(copy.parent().unwrap()).unwrap();
         std::fs::copy(file, copy).unwrap();
     }
