@@ -162,6 +162,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/state/backup/", "a backup says in JSON what it is"),
             ("tools/dump/", "the dump prints JSON lines"),
             ("tools/mail/", "the frames of a bridge, and its file of threads"),
+            ("tools/matrix/", "the frames of a bridge, and what its network says"),
             ("container/wire/", "the wire contract"),
             ("container/bridge/", "what bridges say"),
             ("container/tool-rules/", "inputs of tools"),
@@ -187,6 +188,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/cli/bridge/", "the kit that tests bridges"),
             ("tools/mqtt/", "a bridge"),
             ("tools/mail/", "a bridge"),
+            ("tools/matrix/", "a bridge"),
         ],
         why: "frames of bridges never travel further in than the edge",
     },
@@ -514,8 +516,11 @@ pub(super) const BANS: &[Ban] = &[
     Ban {
         thing: Thing::Crate("ureq"),
         within: "",
-        places: &[("container/agent-runner/src/provider/openai/http.rs", "calls the server of a model")],
-        why: "the runner speaks HTTP in one place",
+        places: &[
+            ("container/agent-runner/src/provider/openai/http.rs", "calls the server of a model"),
+            ("tools/matrix/src/api.rs", "calls the server of Matrix"),
+        ],
+        why: "each program without tokio speaks HTTP in one place",
     },
     Ban {
         thing: Thing::Crate("seccompiler"),

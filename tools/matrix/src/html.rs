@@ -1,0 +1,292 @@
+//! Converts agents' Markdown to the HTML that clients of Matrix show. Syntax that is not recognised stays in the text
+//! unchanged, and nothing of the text becomes HTML by itself.
+//!
+//! Code blocks, `code`, **bold**, *italic*, ~~struck~~, [links](https://…) and headings, which are shown bold. Except for
+//! code blocks, a formatted range ends on the line where it began. Ids of people who are in the room become mentions.
+
+use std::collections::BTreeMap;
+
+/// Nesting limit of formatted ranges.
+const DEPTH_MAX: u8 = 6;
+
+/// The people who can be mentioned: their names by their ids.
+pub(crate) type People = BTreeMap<String, String>;
+
+/// The HTML of a text; none if it is plain.
+pub(crate) fn html(markdown: &str, people: &People) -> Option<String> {
+    let mut out = Html { text: String::new(), people, is_plain: true };
+    let mut rest = markdown;
+    while !rest.is_empty() {
+        if let Some((language, code, after)) = block(rest) {
+            out.code_block(language, code);
+            rest = after.strip_prefix('\n').unwrap_or(after);
+            continue;
+        }
+        let (line, after) = rest.split_once('\n').map_or((rest, None), |(line, after)| (line, Some(after)));
+        let text = line.trim_start_matches('#');
+        match (line.len() - text.len(), text.strip_prefix(' ')) {
+            (1..=6, Some(heading)) if !heading.trim().is_empty() => out.within("strong", heading.trim(), 1),
+            _ => out.inline(line, 0),
+        }
+        if after.is_some() {
+            out.text.push_str("<br>");
+        }
+        rest = after.unwrap_or_default();
+    }
+    (!out.is_plain).then_some(out.text)
+}
+
+/// The ids in a text that have the form of a person's, at most ten of them.
+pub(crate) fn ids(text: &str) -> Vec<&str> {
+    let found = text.match_indices('@').filter_map(|(at, _)| id_at(text.get(at..)?));
+    found.take(10).collect()
+}
+
+/// The id of a person at the beginning of a text.
+fn id_at(text: &str) -> Option<&str> {
+    let (name, rest) = text.strip_prefix('@')?.split_once(':')?;
+    let is_name = |char: char| char.is_ascii_alphanumeric() || "._=-/+".contains(char);
+    if name.is_empty() || !name.chars().all(is_name) {
+        return None;
+    }
+    let is_server = |char: char| char.is_ascii_alphanumeric() || ".-:".contains(char);
+    let server = rest.find(|char| !is_server(char)).map_or(Some(rest), |end| rest.get(..end))?;
+    let server = server.trim_end_matches(['.', ':', '-']);
+    let id = text.get(..name.len() + server.len() + 2)?;
+    (!server.is_empty() && id.len() <= 255).then_some(id)
+}
+
+struct Html<'p> {
+    text: String,
+    people: &'p People,
+    is_plain: bool,
+}
+
+impl Html<'_> {
+    fn code_block(&mut self, language: &str, code: &str) {
+        self.is_plain = false;
+        match language {
+            "" => self.text.push_str("<pre><code>"),
+            language => {
+                self.text.push_str("<pre><code class=\"language-");
+                self.escaped(language);
+                self.text.push_str("\">");
+            }
+        }
+        self.escaped(code);
+        self.text.push_str("\n</code></pre>");
+    }
+
+    fn escaped(&mut self, text: &str) {
+        for char in text.chars() {
+            match char {
+                '<' => self.text.push_str("&lt;"),
+                '>' => self.text.push_str("&gt;"),
+                '&' => self.text.push_str("&amp;"),
+                '"' => self.text.push_str("&quot;"),
+                char => self.text.push(char),
+            }
+        }
+    }
+
+    fn within(&mut self, tag: &str, inner: &str, depth: u8) {
+        self.is_plain = false;
+        self.text.push_str(&format!("<{tag}>"));
+        self.inline(inner, depth);
+        self.text.push_str(&format!("</{tag}>"));
+    }
+
+    fn link(&mut self, url: &str) {
+        self.is_plain = false;
+        self.text.push_str("<a href=\"");
+        self.escaped(url);
+        self.text.push_str("\">");
+    }
+
+    fn inline(&mut self, text: &str, depth: u8) {
+        let (mut rest, mut before) = (text, None);
+        while let Some(c) = rest.chars().next() {
+            let after = rest.get(c.len_utf8()..).unwrap_or_default();
+            if let Some((id, name)) = self.mention(rest) {
+                self.link(&format!("https://matrix.to/#/{id}"));
+                self.escaped(&name);
+                self.text.push_str("</a>");
+                (before, rest) = (id.chars().next_back(), rest.get(id.len()..).unwrap_or_default());
+            } else if let Some(stretch) = stretch(rest, before).filter(|_| depth < DEPTH_MAX) {
+                match stretch.tag {
+                    "code" => {
+                        self.is_plain = false;
+                        self.text.push_str("<code>");
+                        self.escaped(stretch.inner);
+                        self.text.push_str("</code>");
+                    }
+                    "a" => {
+                        self.link(stretch.url);
+                        self.inline(stretch.inner, depth + 1);
+                        self.text.push_str("</a>");
+                    }
+                    tag => self.within(tag, stretch.inner, depth + 1),
+                }
+                (before, rest) = (stretch.inner.chars().next_back(), stretch.rest);
+            } else if let ('\\', Some(escaped)) = (c, after.chars().next().filter(char::is_ascii_punctuation)) {
+                self.escaped(escaped.encode_utf8(&mut [0; 4]));
+                self.is_plain = false;
+                (before, rest) = (Some(escaped), after.get(1..).unwrap_or_default());
+            } else {
+                self.escaped(c.encode_utf8(&mut [0; 4]));
+                (before, rest) = (Some(c), after);
+            }
+        }
+    }
+
+    fn mention<'t>(&self, text: &'t str) -> Option<(&'t str, String)> {
+        let id = id_at(text)?;
+        Some((id, self.people.get(id)?.clone()))
+    }
+}
+
+/// Parses a code block at the beginning of a text: language, code, and the text after it.
+fn block(text: &str) -> Option<(&str, &str, &str)> {
+    let (language, body) = text.strip_prefix("```")?.split_once('\n')?;
+    let language = language.trim();
+    let plain = language.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '_' | '#'));
+    let mut at = 0;
+    for line in body.split_inclusive('\n') {
+        if line.trim() == "```" {
+            let code = body.get(..at)?;
+            let after = body.get(at + line.trim_end().len()..)?;
+            return (plain && !code.trim().is_empty()).then(|| (language, code.trim_end_matches('\n'), after));
+        }
+        at += line.len();
+    }
+    None
+}
+
+/// A formatted range at the beginning of a text.
+struct Stretch<'t> {
+    tag: &'static str,
+    inner: &'t str,
+    url: &'t str,
+    rest: &'t str,
+}
+
+fn stretch(text: &str, before: Option<char>) -> Option<Stretch<'_>> {
+    match text.as_bytes() {
+        [b'`', ..] => code(text),
+        [b'*', b'*', ..] => marked(text, "**", "strong", before),
+        [b'~', b'~', ..] => marked(text, "~~", "del", before),
+        [b'*', ..] => marked(text, "*", "em", before),
+        [b'_', ..] => marked(text, "_", "em", before),
+        [b'[', ..] => link(text),
+        _ => None,
+    }
+}
+
+fn code(text: &str) -> Option<Stretch<'_>> {
+    let body = text.trim_start_matches('`');
+    let mark = text.get(..text.len() - body.len())?;
+    let end = body.match_indices(mark).map(|(at, _)| at).find(|at| {
+        let longer = |c: Option<char>| c == Some('`');
+        let around = (body.get(..*at), body.get(at + mark.len()..));
+        !longer(around.0.and_then(|before| before.chars().next_back()))
+            && !longer(around.1.and_then(|after| after.chars().next()))
+    })?;
+    let inner = body.get(..end)?;
+    let bare = inner.strip_prefix(' ').and_then(|inner| inner.strip_suffix(' ')).filter(|bare| !bare.trim().is_empty());
+    let rest = body.get(end + mark.len()..)?;
+    (!inner.is_empty()).then_some(Stretch { tag: "code", inner: bare.unwrap_or(inner), url: "", rest })
+}
+
+/// A range between two marks, without white space next to them inside. Single-character marks do not begin or end
+/// within a word: `snake_case`, `2*3*4`.
+fn marked<'t>(text: &'t str, mark: &str, tag: &'static str, before: Option<char>) -> Option<Stretch<'t>> {
+    let body = text.strip_prefix(mark)?;
+    let sign = mark.chars().next();
+    let single = mark.len() == 1;
+    let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    let is_open = |c: Option<char>| c.is_none_or(char::is_whitespace);
+    if is_open(body.chars().next()) || body.starts_with(mark) || (single && is_word(before)) {
+        return None;
+    }
+    body.match_indices(mark).find_map(|(at, _)| {
+        let (inner, rest) = (body.get(..at)?, body.get(at + mark.len()..)?);
+        let (last, next) = (inner.chars().next_back(), rest.chars().next());
+        let ends = !is_open(last) && last != Some('\\') && last != sign && next != sign;
+        (ends && !(single && is_word(next))).then_some(Stretch { tag, inner, url: "", rest })
+    })
+}
+
+fn link(text: &str) -> Option<Stretch<'_>> {
+    let (inner, after) = text.strip_prefix('[')?.split_once("](")?;
+    let (url, rest) = after.split_once(')')?;
+    let usable = url.starts_with("https://") || url.starts_with("http://");
+    let plain = !url.chars().any(|c| c.is_whitespace() || c.is_control());
+    let whole = !inner.trim().is_empty() && !inner.contains(['[', ']', '\n']);
+    (usable && plain && whole).then_some(Stretch { tag: "a", inner, url, rest })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn people() -> People {
+        People::from([("@ann:x.test".to_owned(), "Ann <3".to_owned())])
+    }
+
+    #[test]
+    fn what_is_markdown_is_marked_and_everything_else_stays() {
+        for (markdown, expected) in [
+            ("a **b** c", "a <strong>b</strong> c"),
+            ("*i* and _j_\nend", "<em>i</em> and <em>j</em><br>end"),
+            ("**a *b* c**", "<strong>a <em>b</em> c</strong>"),
+            ("~~gone~~ `**x**`", "<del>gone</del> <code>**x**</code>"),
+            (
+                "[**b**](https://x.example?a=\"&b)",
+                "<a href=\"https://x.example?a=&quot;&amp;b\"><strong>b</strong></a>",
+            ),
+            ("# Title\n<b>", "<strong>Title</strong><br>&lt;b&gt;"),
+            ("```rust\nf<T>\n\nx\n```\nend", "<pre><code class=\"language-rust\">f&lt;T&gt;\n\nx\n</code></pre>end"),
+            ("\\*no\\*", "*no*"),
+            (
+                "hi @ann:x.test, and @eve:x.test",
+                "hi <a href=\"https://matrix.to/#/@ann:x.test\">Ann &lt;3</a>, and @eve:x.test",
+            ),
+        ] {
+            assert_eq!(html(markdown, &people()).as_deref(), Some(expected), "{markdown:?}");
+        }
+        for plain in [
+            "",
+            "plain <b>\n&",
+            "[x](javascript:1)",
+            "snake_case_name 2*3*4",
+            "**not\nover lines**",
+            "```\nno end",
+            "#tag",
+        ] {
+            assert_eq!(html(plain, &people()), None, "{plain:?}");
+        }
+    }
+
+    #[test]
+    fn ids_are_found_in_sentences() {
+        assert_eq!(ids("@ann:x.test: see @b/c:y:8448. mail@me @:x @a:"), ["@ann:x.test", "@b/c:y:8448"]);
+        assert_eq!(ids(&"@a:b ".repeat(99)).len(), 10);
+    }
+
+    proptest! {
+        #[test]
+        fn tags_are_only_ours_and_words_are_never_lost(markdown in "[a*_~`#\\[\\]()<>&\"@:x\\\\ 🦀\n]{0,60}") {
+            let shown = html(&markdown, &people()).unwrap_or_default();
+            let mut bare = shown.clone();
+            for tag in ["strong", "em", "del", "code", "pre", "a"] {
+                prop_assert_eq!(shown.matches(&format!("<{tag}>")).count() + shown.matches(&format!("<{tag} ")).count(), shown.matches(&format!("</{tag}>")).count());
+                bare = bare.replace(&format!("<{tag}>"), "").replace(&format!("</{tag}>"), "");
+            }
+            prop_assert!(!bare.replace("<br>", "").contains('<'));
+            if !shown.is_empty() {
+                prop_assert_eq!(shown.matches('🦀').count(), markdown.matches('🦀').count());
+            }
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! The way in: asks the server for what is new and passes on one message after the other. The place in what the server
+//! tells is stored with the last message of each of its answers; if the bridge dies before, the answer comes again, and the
+//! daemon recognises the messages that it has.
+
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::Duration;
+
+use hearth_bridge::program::now;
+use hearth_bridge::{Cursors, FILE_BYTES_MAX, GivenFile};
+use serde_json::{Value, json};
+
+use crate::api::{Api, Trouble, part};
+use crate::event::{self, Bot, Written, text};
+use crate::hand::{Ended, Hand};
+use crate::invites::{Invites, log};
+use crate::noticed::Noticed;
+use crate::rooms::Rooms;
+use crate::signs::{Sign, Signs};
+use crate::state::{Side, State, seconds};
+
+/// How long the server waits for something new.
+const POLL: Duration = Duration::from_secs(30);
+/// How long an answer takes besides. A server that says nothing for the sum of both is left.
+const GRACE: Duration = Duration::from_secs(25);
+/// Waits before the server is tried again.
+const RECONNECT_FIRST: Duration = Duration::from_secs(1);
+const RECONNECT_MAX: Duration = Duration::from_secs(30);
+/// The same if it refuses the token.
+const REFUSED: Duration = Duration::from_secs(60);
+/// How often a place without a message is stored.
+const STORE: Duration = Duration::from_secs(30);
+/// Messages that the server puts into one answer; the others are asked for.
+const BATCH: usize = 50;
+/// Questions for what is between two answers.
+const PAGES: usize = 50;
+/// How much earlier is searched after the server has lost its place, in milliseconds.
+const OVERLAP: i64 = 10 * 60 * 1_000;
+/// How often a file is tried.
+const TRIES: u32 = 3;
+
+/// How far the bridge has read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The server's name for it.
+    pub(crate) since: String,
+    /// When the newest message before it was sent, in milliseconds since 1970.
+    pub(crate) at: i64,
+}
+
+impl Place {
+    pub(crate) fn of(cursors: &Cursors) -> Option<Self> {
+        let since = cursors.get("since")?.clone();
+        Some(Self { since, at: cursors.get("at").and_then(|at| at.parse().ok()).unwrap_or_default() })
+    }
+
+    fn cursors(&self) -> Cursors {
+        Cursors::from([("since".to_owned(), self.since.clone()), ("at".to_owned(), self.at.to_string())])
+    }
+}
+
+/// Why a session ended.
+enum Over {
+    Trouble(Trouble),
+    Ended,
+}
+
+impl From<Trouble> for Over {
+    fn from(trouble: Trouble) -> Self {
+        Self::Trouble(trouble)
+    }
+}
+
+impl From<Ended> for Over {
+    fn from(_: Ended) -> Self {
+        Self::Ended
+    }
+}
+
+pub(crate) struct Inbox {
+    pub(crate) api: Api,
+    pub(crate) bot: Bot,
+    pub(crate) state: State,
+    pub(crate) rooms: Rooms,
+    pub(crate) invites: Invites,
+    pub(crate) noticed: Noticed,
+    pub(crate) signs: Signs,
+    pub(crate) hand: Hand,
+    pub(crate) files: PathBuf,
+    pub(crate) place: Option<Place>,
+    /// When a place was last stored.
+    pub(crate) stored: Option<Duration>,
+}
+
+/// A message and the room where it is.
+struct Found {
+    room: String,
+    written: Written,
+}
+
+impl Inbox {
+    /// Reads until the main loop ends.
+    pub(crate) fn work(mut self) {
+        let mut wait = RECONNECT_FIRST;
+        loop {
+            let Err(over) = self.session(&mut wait) else { return };
+            let Over::Trouble(trouble) = over else { return };
+            self.state.fails(Side::Inbox, trouble.to_string());
+            // Meanwhile anything may have changed.
+            self.rooms.forget_all();
+            match &trouble {
+                Trouble::Paused(pause) => wait = *pause,
+                trouble if trouble.is_token() => wait = REFUSED,
+                _ => {}
+            }
+            sleep(wait);
+            wait = (wait * 2).min(RECONNECT_MAX);
+        }
+    }
+
+    fn session(&mut self, wait: &mut Duration) -> Result<(), Over> {
+        let mut since = self.begin()?;
+        let mut poll = Duration::ZERO;
+        loop {
+            let answer = match self.sync(Some(&since), poll) {
+                Err(Trouble::Refused { status: 400, why, .. }) => {
+                    log(&format!("the server does not know the place where the bridge was: {why}"));
+                    since = self.search()?;
+                    continue;
+                }
+                other => other?,
+            };
+            self.state.works(Side::Inbox);
+            (*wait, poll) = (RECONNECT_FIRST, POLL);
+            let Some(next) = text(&answer, "/next_batch").map(str::to_owned) else {
+                return Err(Trouble::Lost("its answer has no `next_batch`".to_owned()).into());
+            };
+            self.batch(&answer, &since, &next)?;
+            since = next;
+        }
+    }
+
+    /// Asks what is new.
+    fn sync(&self, since: Option<&str>, poll: Duration) -> Result<Value, Trouble> {
+        let limit = if since.is_some() { BATCH } else { 1 };
+        let filter = json!({
+            "room": {
+                "timeline": { "limit": limit },
+                "state": { "lazy_load_members": true },
+                "ephemeral": { "types": [] },
+                "account_data": { "types": [] },
+            },
+            "presence": { "types": [] },
+            "account_data": { "types": [] },
+        });
+        let since = since.map(|since| format!("&since={}", part(since))).unwrap_or_default();
+        let path = format!("client/v3/sync?timeout={}&filter={}{since}", poll.as_millis(), part(&filter.to_string()));
+        self.api.get_within(&path, poll + GRACE)
+    }
+
+    /// Finds the place from which to read on.
+    fn begin(&mut self) -> Result<String, Over> {
+        let answer = self.sync(None, Duration::ZERO)?;
+        self.state.works(Side::Inbox);
+        let Some(newest) = text(&answer, "/next_batch").map(str::to_owned) else {
+            return Err(Trouble::Lost("its answer has no `next_batch`".to_owned()).into());
+        };
+        self.invites.answer(&answer)?;
+        match &self.place {
+            // A server from a backup answers a place from its lost future with nothing, and never says so.
+            Some(place) if number(&place.since) > number(&newest) => {
+                log("the server has lost what it told before: messages since then are compared");
+                self.search()
+            }
+            Some(place) => Ok(place.since.clone()),
+            // What was there before the channel is not for an agent.
+            None => {
+                let place = Place { since: newest.clone(), at: seconds().saturating_mul(1_000) };
+                self.store(place)?;
+                Ok(newest)
+            }
+        }
+    }
+
+    /// Passes on what was sent since the last message, in all rooms, when the server does not know the place any more. The
+    /// daemon recognises the messages that it has. The new place.
+    fn search(&mut self) -> Result<String, Over> {
+        let answer = self.sync(None, Duration::ZERO)?;
+        let Some(newest) = text(&answer, "/next_batch").map(str::to_owned) else {
+            return Err(Trouble::Lost("its answer has no `next_batch`".to_owned()).into());
+        };
+        let since = self.place.as_ref().map_or(i64::MAX, |place| place.at.saturating_sub(OVERLAP));
+        let mut found = Vec::new();
+        let rooms = answer.pointer("/rooms/join").and_then(Value::as_object);
+        for room in rooms.into_iter().flatten().map(|(room, _)| room) {
+            let (events, _) = self.back(room, None, |event| event::at(event) < since)?;
+            let mut events = self.since_arrival(events);
+            events.retain(|event| event::at(event) >= since);
+            found.extend(self.events(room, &events)?);
+        }
+        self.pass_on(found, &newest)?;
+        Ok(newest)
+    }
+
+    /// What is new in all rooms.
+    fn batch(&mut self, answer: &Value, since: &str, next: &str) -> Result<(), Over> {
+        self.invites.answer(answer)?;
+        let mut found = Vec::new();
+        let joined = answer.pointer("/rooms/join").and_then(Value::as_object);
+        for (room, news) in joined.into_iter().flatten() {
+            let state = news.pointer("/state/events").and_then(Value::as_array);
+            self.learn(room, state.map(Vec::as_slice).unwrap_or_default())?;
+            let events = news.pointer("/timeline/events").and_then(Value::as_array).cloned().unwrap_or_default();
+            let events = self.whole(room, events, news, since)?;
+            found.extend(self.events(room, &events)?);
+        }
+        let left = answer.pointer("/rooms/leave").and_then(Value::as_object);
+        for (room, _) in left.into_iter().flatten() {
+            self.rooms.forget(room);
+            log(&format!("the bot is not in {room} any more"));
+        }
+        self.pass_on(found, next)
+    }
+
+    /// The events of a room, with those between this answer and the last one. In a room that the bot has just joined, those
+    /// since its invitation: what was said before was not for it.
+    fn whole(&self, room: &str, events: Vec<Value>, news: &Value, since: &str) -> Result<Vec<Value>, Trouble> {
+        let is_limited = news.pointer("/timeline/limited") == Some(&Value::Bool(true));
+        let mut events = events;
+        if is_limited && let Some(from) = text(news, "/timeline/prev_batch") {
+            let (mut before, is_whole) = self.back(room, Some((from, since)), |event| self.is_arrival(event))?;
+            if !is_whole {
+                log(&format!("more than {} messages were missed in {room}: the oldest are left out", before.len()));
+            }
+            before.append(&mut events);
+            events = before;
+        }
+        Ok(self.since_arrival(events))
+    }
+
+    fn since_arrival(&self, mut events: Vec<Value>) -> Vec<Value> {
+        if let Some(arrival) = events.iter().position(|event| self.is_arrival(event)) {
+            events.drain(..=arrival);
+        }
+        events
+    }
+
+    /// Whether the bot was invited or came.
+    fn is_arrival(&self, event: &Value) -> bool {
+        let is_own = text(event, "/type") == Some("m.room.member") && text(event, "/state_key") == Some(&self.bot.id);
+        let before = text(event, "/unsigned/prev_content/membership");
+        // A changed name is such an event, too.
+        let is_new = !matches!((before, text(event, "/content/membership")), (Some("join"), Some("join")));
+        is_own && is_new && matches!(text(event, "/content/membership"), Some("invite" | "join"))
+    }
+
+    /// Earlier events of a room in their order, from a place back to another, or until one ends the search; and whether all
+    /// are there.
+    fn back(
+        &self,
+        room: &str,
+        between: Option<(&str, &str)>,
+        ends: impl Fn(&Value) -> bool,
+    ) -> Result<(Vec<Value>, bool), Trouble> {
+        let (mut from, to) = match between {
+            Some((from, to)) => (format!("&from={}", part(from)), format!("&to={}", part(to))),
+            None => (String::new(), String::new()),
+        };
+        let (mut found, mut is_whole) = (Vec::new(), false);
+        for _ in 0..PAGES {
+            let path = format!("client/v3/rooms/{}/messages?dir=b&limit=100{from}{to}", part(room));
+            let page = match self.api.get(&path) {
+                // The bot is not there any more.
+                Err(Trouble::Refused { status: 403 | 404, .. }) => break,
+                other => other?,
+            };
+            let events = page.get("chunk").and_then(Value::as_array).cloned().unwrap_or_default();
+            let is_end = events.iter().any(&ends);
+            found.extend(events);
+            match text(&page, "/end") {
+                Some(end) if !is_end => from = format!("&from={}", part(end)),
+                _ => {
+                    is_whole = true;
+                    break;
+                }
+            }
+        }
+        found.reverse();
+        Ok((found, is_whole))
+    }
+
+    /// Learns what changed in a room.
+    fn learn(&mut self, room: &str, events: &[Value]) -> Result<(), Trouble> {
+        for event in events {
+            match text(event, "/type") {
+                Some("m.room.member") => self.rooms.forget_members(room),
+                Some("m.room.encryption" | "m.room.encrypted") => {
+                    self.rooms.encrypted(room);
+                    self.noticed.tell(&self.api, room)?;
+                }
+                Some("m.room.tombstone") => {
+                    let next = text(event, "/content/replacement_room").unwrap_or("none");
+                    log(&format!("the room {room} was replaced by {next}: invite the bot there, and add that chat"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The messages in events of a room.
+    fn events(&mut self, room: &str, events: &[Value]) -> Result<Vec<Found>, Trouble> {
+        self.learn(room, events)?;
+        let is_message = |event: &&Value| matches!(text(event, "/type"), Some("m.room.message" | "m.sticker"));
+        let written = events.iter().filter(is_message).filter_map(|event| event::read(event, &self.bot));
+        Ok(written.map(|written| Found { room: room.to_owned(), written }).collect())
+    }
+
+    /// Passes on the messages of an answer. The place after it is stored with the last one.
+    fn pass_on(&mut self, found: Vec<Found>, next: &str) -> Result<(), Over> {
+        let at = self.place.as_ref().map(|place| place.at).unwrap_or_default();
+        let at = found.iter().map(|found| found.written.at).fold(at, i64::max);
+        let place = Place { since: next.to_owned(), at };
+        let count = found.len();
+        for (number, found) in found.into_iter().enumerate() {
+            let is_last = number + 1 == count;
+            let cursors = if is_last { place.cursors() } else { Cursors::new() };
+            self.pass_on_one(&found, cursors)?;
+            if is_last {
+                self.stored = Some(now());
+                self.place = Some(place.clone());
+            }
+            let Found { room, written } = found;
+            self.signs.show(Sign::Seen { room, event: written.id, thread: written.thread });
+        }
+        let is_due = self.stored.is_none_or(|stored| now().saturating_sub(stored) > STORE);
+        if count == 0 && is_due && self.place.as_ref() != Some(&place) {
+            self.store(place)?;
+        }
+        Ok(())
+    }
+
+    fn store(&mut self, place: Place) -> Result<(), Over> {
+        self.hand.store(place.cursors())?;
+        (self.stored, self.place) = (Some(now()), Some(place));
+        Ok(())
+    }
+
+    fn pass_on_one(&mut self, Found { room, written }: &Found, cursors: Cursors) -> Result<(), Over> {
+        let members = match self.rooms.members(room) {
+            Err(trouble) if trouble.is_passing() => return Err(trouble.into()),
+            // The bot is not there any more.
+            other => other.unwrap_or_default(),
+        };
+        let answered = match &written.answers {
+            Some(id) => event::answered(&self.api, room, id, (&self.bot, &members))?,
+            None => None,
+        };
+        let mut message = event::event(written, room, &members, answered);
+        if written.file.is_some() {
+            let is_wanted = self.hand.is_wanted(&message)?;
+            message.files = self.fetched(written, is_wanted)?;
+        }
+        Ok(self.hand.give(message, cursors)?)
+    }
+
+    /// Fetches the file of a message, if it is wanted.
+    fn fetched(&mut self, written: &Written, is_wanted: bool) -> Result<Vec<GivenFile>, Trouble> {
+        let Some(file) = &written.file else { return Ok(Vec::new()) };
+        let name = format!("in-{}", self.hand.seq);
+        let result = match &file.place {
+            _ if !is_wanted => Err("it was not fetched".to_owned()),
+            Err(why) => Err(why.clone()),
+            Ok(media) => {
+                let mut tried = 0;
+                loop {
+                    tried += 1;
+                    match media.fetch(&self.api, &self.files.join(&name), FILE_BYTES_MAX) {
+                        Ok(true) => break Ok(name),
+                        Ok(false) => break Err(format!("it is larger than {FILE_BYTES_MAX} bytes")),
+                        Err(trouble) if trouble.is_token() => return Err(trouble),
+                        Err(trouble) if tried >= TRIES || !trouble.is_passing() => break Err(trouble.to_string()),
+                        Err(Trouble::Paused(pause)) => sleep(pause.min(RECONNECT_MAX)),
+                        Err(_) => sleep(RECONNECT_FIRST),
+                    }
+                }
+            }
+        };
+        let (path, error) = match result {
+            Ok(path) => (Some(path), None),
+            Err(why) => (None, Some(why)),
+        };
+        Ok(vec![GivenFile { name: file.name.clone(), mime: file.mime.clone(), path, error }])
+    }
+}
+
+/// The first number in a server's name for a place: where servers number what they tell, it grows.
+fn number(since: &str) -> Option<u64> {
+    let digits = since.trim_start_matches(|char: char| !char.is_ascii_digit());
+    digits.split(|char: char| !char.is_ascii_digit()).next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_numbered_and_stored() {
+        assert_eq!(
+            ["s72_10_3", "17", "x", "", "s99999999999999999999"].map(number),
+            [Some(72), Some(17), None, None, None]
+        );
+        let place = Place { since: "s72_1".to_owned(), at: 5 };
+        assert_eq!(Place::of(&place.cursors()), Some(place));
+        assert_eq!(Place::of(&Cursors::new()), None);
+    }
+}

@@ -1,0 +1,24 @@
+//! The bridge `hearth-matrix`: people write in rooms of Matrix, agents answer there. Rooms with encryption cannot be read.
+//!
+//! One thread asks the server for what is new (`inbox.rs`), one sends (`outbox.rs`), one shows typing and read messages
+//! (`signs.rs`), and the main loop passes on what the daemon says. The daemon stores the place in what the server tells
+//! in the commit of each message. What is sent has a transaction id made of Hearth's id, so that the server recognises a
+//! repeat.
+
+mod api;
+mod event;
+mod hand;
+mod html;
+mod inbox;
+mod invites;
+mod media;
+mod noticed;
+mod outbox;
+mod parts;
+mod rooms;
+mod run;
+mod settings;
+mod signs;
+mod state;
+
+pub use run::run;

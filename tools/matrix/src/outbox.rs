@@ -1,0 +1,389 @@
+//! The way out: sends one message after the other. Each has a transaction id that is made of Hearth's id, so that the server
+//! recognises a repeat.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Receiver;
+use std::thread::sleep;
+use std::time::Duration;
+
+use hearth_bridge::program::{Delivered, FrameWriter, now};
+use hearth_bridge::{Attempted, Deliver, DeliverAct, FromBridge, Outcome, Sent};
+use serde_json::{Value, json};
+
+use crate::api::{Api, Trouble, part};
+use crate::event::{is_event_id, text};
+use crate::html::{self, People, html};
+use crate::media;
+use crate::parts::{PART_BYTES, PARTS_MAX, parts};
+use crate::rooms::Rooms;
+use crate::settings::Kind;
+use crate::state::{Side, State};
+
+/// How long a delivery may wait for others.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Longest pause that is waited for here; longer ones are left to the daemon.
+const PAUSE: Duration = Duration::from_secs(12);
+/// Bytes of the text and its HTML, which have to fit into an event.
+const CONTENT_BYTES: usize = 55_000;
+/// A refused token is tried again after so many seconds.
+const REFUSED: u64 = 60;
+
+/// A delivery, and when it came.
+pub(crate) struct Job {
+    pub(crate) deliver: Deliver,
+    pub(crate) came: Duration,
+}
+
+pub(crate) struct Outbox {
+    pub(crate) api: Api,
+    pub(crate) kind: Kind,
+    pub(crate) state: State,
+    pub(crate) rooms: Rooms,
+    pub(crate) writer: FrameWriter,
+    pub(crate) jobs: Receiver<Job>,
+    /// Jobs that have no outcome yet.
+    pub(crate) open: Arc<AtomicUsize>,
+    pub(crate) delivered: Delivered,
+    pub(crate) files: PathBuf,
+    /// Until when the server wants nothing.
+    pub(crate) paused: Duration,
+}
+
+/// How an attempt ended.
+struct End {
+    result: Sent,
+    message: Option<String>,
+    why: Option<String>,
+    after: Option<u64>,
+}
+
+impl End {
+    fn delivered(message: String) -> Self {
+        Self { result: Sent::Delivered, message: Some(message), why: None, after: None }
+    }
+
+    fn not(result: Sent, why: impl ToString) -> Self {
+        Self { result, message: None, why: Some(why.to_string()), after: None }
+    }
+}
+
+impl From<Trouble> for End {
+    fn from(trouble: Trouble) -> Self {
+        let end = Self::not(Sent::Retry, &trouble);
+        match trouble {
+            Trouble::Unreachable(_) => end,
+            Trouble::Paused(pause) => Self { after: Some(pause.as_secs() + 1), ..end },
+            // The same id again is the same message.
+            Trouble::Lost(_) => Self { result: Sent::Uncertain, ..end },
+            Trouble::Refused { status: 401, .. } => Self { after: Some(REFUSED), ..end },
+            Trouble::Refused { .. } => Self { result: Sent::Rejected, ..end },
+        }
+    }
+}
+
+/// Something to send to a room.
+struct Message {
+    room: String,
+    event: &'static str,
+    content: Value,
+    /// The transaction id.
+    key: String,
+}
+
+impl Outbox {
+    /// Sends until the main loop ends.
+    pub(crate) fn work(mut self) {
+        while let Ok(job) = self.jobs.recv() {
+            if self.carry_out(&job).is_err() {
+                // The daemon is gone.
+                return;
+            }
+            self.open.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn carry_out(&mut self, Job { deliver, came }: &Job) -> io::Result<()> {
+        let known = self.delivered.get(&deliver.id).map(str::to_owned);
+        let end = match known {
+            Some(message) => End::delivered(message),
+            // The daemon would have given up on it before its outcome.
+            None if now().saturating_sub(*came) > PATIENCE => {
+                End::not(Sent::Retry, "the server is slow, and earlier messages had to wait for it")
+            }
+            None => match self.deliver(deliver) {
+                Ok(message) => {
+                    self.state.works(Side::Outbox);
+                    // Known before the daemon hears of it.
+                    self.delivered.add(&deliver.id, &message)?;
+                    End::delivered(message)
+                }
+                Err(end) => {
+                    if matches!(end.result, Sent::Retry | Sent::Uncertain) {
+                        self.state.fails(Side::Outbox, end.why.clone().unwrap_or_default());
+                    }
+                    end
+                }
+            },
+        };
+        for path in deliver.files.iter().filter_map(|file| inside(&self.files, file.path.as_deref()?)) {
+            drop(std::fs::remove_file(path));
+        }
+        let (id, attempt) = (deliver.id.clone(), deliver.attempt);
+        let End { result, message, why, after } = end;
+        let outcome = Outcome { id, attempt, result, message_id: message, why, after };
+        self.writer.send(&FromBridge::Outcome { outcome })
+    }
+
+    /// Delivers; the ids of the messages, with spaces between them.
+    fn deliver(&mut self, deliver: &Deliver) -> Result<String, End> {
+        let rejected = |why: &str| Err(End::not(Sent::Rejected, why));
+        let room = &deliver.platform_id;
+        if !room.starts_with('!') || room.len() > 255 || room.chars().any(char::is_control) {
+            return rejected("this chat is no room of Matrix");
+        }
+        let left = self.paused.saturating_sub(now());
+        if !left.is_zero() {
+            return Err(Trouble::Paused(left).into());
+        }
+        // Plain text would be readable for the server, which the people there do not expect.
+        if self.rooms.is_encrypted(room)? {
+            return rejected("this room is encrypted; Hearth cannot write there yet");
+        }
+        let begun = Attempted { id: deliver.id.clone(), attempt: deliver.attempt };
+        self.writer.send(&FromBridge::Begun { begun }).map_err(|error| End::not(Sent::Retry, error))?;
+        let target = deliver.message_id.as_deref().unwrap_or_default();
+        let targets: Vec<&str> = target.split(' ').filter(|id| is_event_id(id)).collect();
+        match (deliver.act, targets.first()) {
+            (DeliverAct::Say | DeliverAct::Ask, _) => self.say(deliver),
+            (DeliverAct::Edit, Some(_)) => self.edit(deliver, &targets),
+            (DeliverAct::React, Some(first)) => self.react(deliver, first),
+            (DeliverAct::Edit | DeliverAct::React, None) => rejected("this is no message of Matrix"),
+        }
+    }
+
+    fn say(&mut self, deliver: &Deliver) -> Result<String, End> {
+        let (mut lines, mut files) = (Vec::new(), Vec::new());
+        for file in &deliver.files {
+            match self.upload(file)? {
+                Ok(content) => files.push(content),
+                Err(why) => lines.push(format!("(file {}: {why})", file.name)),
+            }
+        }
+        let mut whole = shown(deliver)?;
+        for line in lines {
+            whole.push_str(if whole.is_empty() { "" } else { "\n" });
+            whole.push_str(&line);
+        }
+        let texts = split(deliver, whole)?;
+        let contents = texts.iter().map(|text| self.content(deliver, text)).collect::<Result<Vec<_>, _>>()?;
+        let mut sent = Vec::new();
+        for (number, mut content) in contents.into_iter().chain(files).enumerate() {
+            relate(&mut content, deliver.thread_id.as_deref());
+            let key = if number == 0 { deliver.id.clone() } else { format!("{}.{}", deliver.id, number + 1) };
+            let room = deliver.platform_id.clone();
+            sent.push(self.send(&Message { room, event: "m.room.message", content, key })?);
+        }
+        // Only texts can be edited.
+        sent.truncate(texts.len().max(1));
+        match sent.is_empty() {
+            true => Err(End::not(Sent::Rejected, "there is nothing to send")),
+            false => Ok(sent.join(" ")),
+        }
+    }
+
+    /// Changes all messages of a text. What is left over is removed, and what does not fit is sent besides.
+    fn edit(&mut self, deliver: &Deliver, targets: &[&str]) -> Result<String, End> {
+        let texts = split(deliver, shown(deliver)?)?;
+        let mut ids = Vec::new();
+        for (number, text) in texts.iter().enumerate() {
+            let content = self.content(deliver, text)?;
+            let (room, key) = (deliver.platform_id.clone(), format!("{}.{}", deliver.id, number + 1));
+            let Some(target) = targets.get(number) else {
+                let mut content = content;
+                relate(&mut content, deliver.thread_id.as_deref());
+                ids.push(self.send(&Message { room, event: "m.room.message", content, key })?);
+                continue;
+            };
+            let mut changed = content.clone();
+            if let Some(fields) = changed.as_object_mut() {
+                for name in ["body", "formatted_body"] {
+                    if let Some(Value::String(text)) = fields.get_mut(name) {
+                        text.insert_str(0, "* ");
+                    }
+                }
+                fields.insert("m.new_content".to_owned(), json!({ "msgtype": self.kind.msgtype(), "body": text }));
+                if content.to_string().len() * 2 < CONTENT_BYTES {
+                    fields.insert("m.new_content".to_owned(), content);
+                } else {
+                    fields.retain(|name, _| name != "formatted_body" && name != "format");
+                }
+                fields.insert("m.relates_to".to_owned(), json!({ "rel_type": "m.replace", "event_id": target }));
+            }
+            self.send(&Message { room, event: "m.room.message", content: changed, key })?;
+            ids.push((*target).to_owned());
+        }
+        for target in targets.iter().skip(texts.len()) {
+            let (room, key) = (part(&deliver.platform_id), part(&format!("{}-{target}", deliver.id)));
+            let path = format!("client/v3/rooms/{room}/redact/{}/{key}", part(target));
+            self.put(&path, &json!({}))?;
+        }
+        Ok(ids.join(" "))
+    }
+
+    fn react(&mut self, deliver: &Deliver, target: &str) -> Result<String, End> {
+        let key = deliver.text.trim();
+        if key.is_empty() || key.len() > 100 {
+            return Err(End::not(Sent::Rejected, "a reaction is one emoji"));
+        }
+        let content = json!({ "m.relates_to": { "rel_type": "m.annotation", "event_id": target, "key": key } });
+        let (room, id) = (deliver.platform_id.clone(), deliver.id.clone());
+        let message = Message { room, event: "m.reaction", content, key: id };
+        let path = message.path();
+        match self.put(&path, &message.content) {
+            // It is there.
+            Err(Trouble::Refused { code, .. }) if code == "M_DUPLICATE_ANNOTATION" => Ok(target.to_owned()),
+            other => Ok(event_id(&other?)?),
+        }
+    }
+
+    /// The content of a message with a text.
+    fn content(&self, deliver: &Deliver, shown: &str) -> Result<Value, Trouble> {
+        let people = self.people(deliver, shown)?;
+        let mut content = json!({ "msgtype": self.kind.msgtype(), "body": shown });
+        let Some(fields) = content.as_object_mut() else { return Ok(content) };
+        // Nobody else is notified, whatever the text says.
+        let mentioned: Vec<&String> = people.keys().collect();
+        let mentions = if mentioned.is_empty() { json!({}) } else { json!({ "user_ids": mentioned }) };
+        fields.insert("m.mentions".to_owned(), mentions);
+        if !deliver.link_previews {
+            fields.insert("com.beeper.linkpreviews".to_owned(), json!([]));
+        }
+        // What Hearth says may quote strangers, and is plain.
+        let is_formatted = deliver.speaker.is_some() && deliver.act != DeliverAct::Ask;
+        let html = html(shown, &people).filter(|html| is_formatted && html.len() + shown.len() < CONTENT_BYTES / 2);
+        if let Some(html) = html {
+            fields.insert("format".to_owned(), json!("org.matrix.custom.html"));
+            fields.insert("formatted_body".to_owned(), json!(html));
+        }
+        Ok(content)
+    }
+
+    /// The people in the room whose ids are in the text of an agent.
+    fn people(&self, deliver: &Deliver, shown: &str) -> Result<People, Trouble> {
+        let ids = html::ids(shown);
+        if ids.is_empty() || deliver.speaker.is_none() || deliver.act == DeliverAct::Ask {
+            return Ok(BTreeMap::new());
+        }
+        let members = self.rooms.members(&deliver.platform_id)?;
+        let found = ids.into_iter().filter_map(|id| Some((id.to_owned(), members.get(id)?.clone())));
+        Ok(found.collect())
+    }
+
+    /// Sends a file to the server: the content of its message, or why it cannot be sent.
+    fn upload(&mut self, file: &hearth_bridge::SentFile) -> Result<Result<Value, String>, Trouble> {
+        let path = file.path.as_deref().and_then(|path| inside(&self.files, path));
+        let Some(path) = path.filter(|_| file.error.is_none()) else {
+            return Ok(Err(file.error.clone().unwrap_or_else(|| "it is gone".to_owned())));
+        };
+        // A server answers a file that is too large by cutting the connection.
+        let most = self.patiently(media::upload_max)?.unwrap_or(u64::MAX);
+        let size = std::fs::metadata(&path).map_or(file.size, |about| about.len());
+        if size > most {
+            return Ok(Err(format!("it has {size} bytes, and the server takes {most}")));
+        }
+        match self.patiently(|api| media::upload(api, &path, &file.name)) {
+            Ok(address) => {
+                let mime = media::mime(&file.name);
+                let info = json!({ "mimetype": mime, "size": size });
+                let kind = media::msgtype(mime);
+                Ok(Ok(json!({
+                    "msgtype": kind, "body": file.name, "filename": file.name, "url": address, "info": info, "m.mentions": {},
+                })))
+            }
+            Err(Trouble::Refused { status, why, .. }) if status != 401 => Ok(Err(why)),
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    fn send(&mut self, message: &Message) -> Result<String, Trouble> {
+        let answer = self.put(&message.path(), &message.content)?;
+        event_id(&answer)
+    }
+
+    fn put(&mut self, path: &str, body: &Value) -> Result<Value, Trouble> {
+        self.patiently(|api| api.put(path, body))
+    }
+
+    /// Asks, and once more after a short pause if the server wants one.
+    fn patiently<T>(&mut self, ask: impl Fn(&Api) -> Result<T, Trouble>) -> Result<T, Trouble> {
+        let until = now() + PAUSE;
+        loop {
+            match ask(&self.api) {
+                Err(Trouble::Paused(pause)) if now() + pause <= until => sleep(pause),
+                Err(Trouble::Paused(pause)) => {
+                    // It is for all rooms.
+                    self.paused = now() + pause;
+                    return Err(Trouble::Paused(pause));
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+impl Message {
+    fn path(&self) -> String {
+        format!("client/v3/rooms/{}/send/{}/{}", part(&self.room), self.event, part(&self.key))
+    }
+}
+
+fn event_id(answer: &Value) -> Result<String, Trouble> {
+    let id = text(answer, "/event_id").filter(|id| is_event_id(id));
+    id.map(str::to_owned).ok_or_else(|| Trouble::Lost("its answer has no id of the message".to_owned()))
+}
+
+/// Puts a message into a thread.
+fn relate(content: &mut Value, thread: Option<&str>) {
+    if let (Some(fields), Some(root)) = (content.as_object_mut(), thread.filter(|root| is_event_id(root))) {
+        let answered = json!({ "event_id": root });
+        let relation =
+            json!({ "rel_type": "m.thread", "event_id": root, "is_falling_back": true, "m.in_reply_to": answered });
+        fields.insert("m.relates_to".to_owned(), relation);
+    }
+}
+
+/// The texts of a delivery's messages. A card is never split.
+fn split(deliver: &Deliver, text: String) -> Result<Vec<String>, End> {
+    if deliver.act == DeliverAct::Ask {
+        return match text.len() <= CONTENT_BYTES {
+            true => Ok(vec![text]),
+            false => Err(End::not(Sent::Rejected, "the card is too long for Matrix")),
+        };
+    }
+    let most = PARTS_MAX * PART_BYTES;
+    parts(&text).ok_or_else(|| End::not(Sent::Rejected, format!("the text is longer than {most} bytes")))
+}
+
+/// The path of a file in the directory for files. Hearth names files, and never paths.
+fn inside(directory: &Path, name: &str) -> Option<PathBuf> {
+    (!name.is_empty() && name != "." && name != ".." && !name.contains('/')).then(|| directory.join(name))
+}
+
+/// The text of a delivery, or why it cannot be sent.
+fn shown(deliver: &Deliver) -> Result<String, End> {
+    match (deliver.act, &deliver.card) {
+        (DeliverAct::Ask, Some(card)) => {
+            let mut text = format!("{}\n\n{}\n", card.title, card.body);
+            for (number, option) in card.options.iter().enumerate() {
+                text.push_str(&format!("\n{}. {}", number + 1, option.label));
+            }
+            Ok(text)
+        }
+        (DeliverAct::Ask, None) => Err(End::not(Sent::Rejected, "the card is missing")),
+        (DeliverAct::Say | DeliverAct::Edit | DeliverAct::React, _) => Ok(deliver.text.clone()),
+    }
+}
