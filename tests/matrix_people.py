@@ -104,8 +104,8 @@ def serve():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         write("port", str(free.getsockname()[1]))
-    # `few`: the limits that Synapse has if they are not set.
-    messages = "{per_second: 0.2, burst_count: 10}" if "few" in sys.argv[3:] else MANY
+    # `few`: fewer messages at once than by default.
+    messages = "{per_second: 1, burst_count: 3}" if "few" in sys.argv[3:] else MANY
     write("homeserver.yaml", CONFIG.format(here=HERE, port=read("port"), many=MANY, messages=messages))
     write("log.yaml", LOG.format(here=HERE))
     subprocess.run([SYNAPSE, "-m", "synapse.app.homeserver", "-c", at("homeserver.yaml"), "--generate-keys"], cwd=HERE, check=True, stdin=subprocess.DEVNULL)

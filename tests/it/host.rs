@@ -16,6 +16,7 @@ pub(crate) mod fake_telegram;
 pub(crate) mod installed;
 pub(crate) mod keys;
 pub(crate) mod mail;
+pub(crate) mod matrix;
 pub(crate) mod pty;
 pub(crate) mod python;
 pub(crate) mod raw;

@@ -66,6 +66,7 @@ mod lifecycle;
 mod limits;
 mod local_owner;
 mod mail;
+mod matrix;
 mod memory;
 mod metrics;
 mod missing_store;

@@ -1,0 +1,97 @@
+//! A real Synapse for tests of `hearth-matrix`, on a port of this machine.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use serde_json::{Value, json};
+
+use super::{Host, skipped, wait_for};
+
+const PEOPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/matrix_people.py");
+
+/// A server with people, and an installation.
+pub(crate) struct Matrix {
+    pub(crate) host: Host,
+    server: Child,
+    pub(crate) directory: tempfile::TempDir,
+}
+
+/// The program, which is a package of its own: `cargo test --workspace` builds it.
+pub(crate) fn bridge() -> Option<PathBuf> {
+    let built = |path: &Path| std::fs::metadata(path).and_then(|about| about.modified()).ok();
+    let program = Path::new(env!("CARGO_BIN_EXE_hearth")).with_file_name("hearth-matrix");
+    let made = built(&program)?;
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/matrix/src");
+    let newest = std::fs::read_dir(sources).unwrap().flatten().filter_map(|entry| built(&entry.path())).max();
+    assert!(newest <= Some(made), "{} is older than its sources: `cargo build -p hearth-matrix`", program.display());
+    Some(program)
+}
+
+/// Where the server writes: in memory if the system has such a place, because it waits for the disk with each message.
+fn directory() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+}
+
+impl Matrix {
+    /// Starts the server; none where that is not possible.
+    pub(crate) fn start() -> Option<Self> {
+        Self::start_with(&[])
+    }
+
+    /// The same, with further words for the script.
+    pub(crate) fn start_with(words: &[&str]) -> Option<Self> {
+        let mut host = Host::new();
+        if !Path::new(env!("CARGO_MANIFEST_DIR")).join("target/synapse/bin/synapse_homeserver").exists() {
+            skipped("there is no Synapse (`.ci/synapse.sh` installs it), so `hearth-matrix` is not tested");
+            return None;
+        }
+        if bridge().is_none() {
+            skipped("`hearth-matrix` is not built (`cargo build -p hearth-matrix`), so it is not tested");
+            return None;
+        }
+        let directory = directory();
+        let here = directory.path().display().to_string();
+        host.env.push(("MATRIX_PEOPLE".to_owned(), here.clone()));
+        // The server ends with its standard input.
+        let mut command = host.bare("python3");
+        command.arg(PEOPLE).arg("serve").arg(&here).args(words);
+        let server = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let matrix = Self { host, server, directory };
+        wait_for("Synapse", || matrix.directory.path().join("ready").exists().then_some(()));
+        Some(matrix)
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.directory.path().join(name)).unwrap()
+    }
+
+    pub(crate) fn server(&self) -> String {
+        format!("http://127.0.0.1:{}", self.read("port"))
+    }
+
+    /// Runs the kit.
+    pub(crate) fn test(&self) -> Value {
+        let settings = json!({ "server": self.server() }).to_string();
+        let (chat, bridge) = (self.read("room"), bridge().unwrap().display().to_string());
+        let token = format!("file:{}", self.directory.path().join("token-bot").display());
+        let words = ["bridge", "test", "--json", "--network", PEOPLE, "--settings", &settings, "--chat", &chat];
+        let words = [&words[..], &["--token", &token, "--", &bridge]].concat();
+        // Its cases wait for the server most of the time, longer than other programs may take.
+        let ended = self.host.command(&words).stdin(Stdio::null()).output().unwrap();
+        serde_json::from_slice(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
+    }
+
+    pub(crate) fn people(&self, words: &[&str]) -> String {
+        let done = self.host.bare("python3").arg(PEOPLE).args(words).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap()
+    }
+}
+
+impl Drop for Matrix {
+    fn drop(&mut self) {
+        drop(self.server.stdin.take());
+        self.server.wait().unwrap();
+    }
+}

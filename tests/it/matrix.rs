@@ -1,0 +1,353 @@
+//! `hearth-matrix` between a daemon and a real Synapse.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::host::matrix::{Matrix, bridge};
+use crate::host::wait_for;
+
+/// An id in a path.
+fn part(id: &str) -> String {
+    id.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+impl Matrix {
+    /// A request of a person that has to succeed.
+    fn asks(&self, person: &str, request: (&str, &str), body: &Value) -> Value {
+        let (method, path) = request;
+        let path = format!("/_matrix/client/v3/{path}");
+        let words = ["as", person, method, &path, &body.to_string()];
+        let words = if method == "GET" { &words[..4] } else { &words[..] };
+        let answer: Value = serde_json::from_str(&self.people(words)).unwrap();
+        assert_eq!(answer[0], 200, "{words:?}: {answer}");
+        answer[1].clone()
+    }
+
+    /// A person makes a room and invites the bot.
+    fn room(&self, person: &str, more: &Value) -> String {
+        let mut asked = json!({ "preset": "private_chat", "invite": ["@bot:hearth.test"] });
+        asked.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.asks(person, ("POST", "createRoom"), &asked)["room_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Ann sends something; its id.
+    fn sends(&self, room: &str, content: &Value) -> String {
+        let path = format!("rooms/{}/send/m.room.message/TXN", part(room));
+        self.asks("ann", ("PUT", &path), content)["event_id"].as_str().unwrap().to_owned()
+    }
+
+    fn says(&self, room: &str, text: &str) -> String {
+        self.sends(room, &json!({ "msgtype": "m.text", "body": text }))
+    }
+
+    /// What the bot sent to a room, as a person who is there sees it, in its order.
+    fn answers(&self, person: &str, room: &str) -> Vec<Value> {
+        let page = self.asks(person, ("GET", &format!("rooms/{}/messages?dir=b&limit=500", part(room))), &json!({}));
+        let events = page["chunk"].as_array().unwrap().iter().rev();
+        let is_ours = |event: &&Value| event["sender"] == "@bot:hearth.test" && event["type"] == "m.room.message";
+        events.filter(is_ours).map(|event| event["content"].clone()).collect()
+    }
+
+    /// The first answer with a text.
+    fn answer(&self, room: &str, text: &str) -> Value {
+        let has = |content: &Value| content["body"].as_str().is_some_and(|found| found.contains(text));
+        wait_for(&format!("the answer with {text}"), || self.answers("ann", room).into_iter().find(has))
+    }
+
+    /// What a person is in a room.
+    fn membership(&self, person: &str, of: &str, room: &str) -> String {
+        let path = format!("rooms/{}/state/m.room.member/{}", part(room), part(of));
+        self.asks(person, ("GET", &path), &json!({}))["membership"].as_str().unwrap().to_owned()
+    }
+
+    /// Starts a daemon with the server as the channel `matrix`, and an agent that echoes in Ann's room with the bot and in
+    /// another one.
+    fn connect(&mut self, group: Option<&str>) {
+        self.host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "100".to_owned()));
+        // Its own, so that a test kills no other's.
+        std::fs::copy(bridge().unwrap(), self.program()).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(self.directory.path(), mode).unwrap();
+        let chat = |id: &str, more: &str| {
+            format!("[[chats]]\nchannel = \"matrix\"\nplatform_id = \"{id}\"\nunknown_senders = \"strict\"\n{more}\n")
+        };
+        let direct = "[[chats.wirings]]\nagent = \"main\"\nengage = \"pattern\"\npattern = \".\"";
+        let others = "group = true\n[[chats.wirings]]\nagent = \"main\"\nengage = \"mention\"";
+        self.host.apply(&format!(
+            "schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\n[channels.matrix]\ntype = \"bridge\"\n\
+             command = [\"{}\"]\ntoken = \"file:{}\"\nsettings = {{ server = \"{}\", invites = \"@ann:hearth.test\" }}\n\
+             [[users]]\nid = \"matrix:@ann:hearth.test\"\nroles = [\"owner\"]\n{}{}",
+            self.program().display(),
+            self.directory.path().join("token-bot").display(),
+            self.server(),
+            chat(&self.read("room"), direct),
+            group.map(|group| chat(group, others)).unwrap_or_default(),
+        ));
+        self.host.start();
+        wait_for("the bridge", || (self.listed()["state"] == "up").then_some(()));
+        wait_for("the first place", || {
+            self.host.rows("bridges").pop().map(|row| row["value"]["cursors"][0].is_object())
+        });
+    }
+
+    fn program(&self) -> PathBuf {
+        self.directory.path().join("hearth-matrix")
+    }
+
+    /// The processes of the bridge.
+    fn running(&self) -> Vec<u32> {
+        let program = self.program().display().to_string();
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let runs = |pid: &u32| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.split(|byte| *byte == 0).next() == Some(program.as_bytes())
+        };
+        pids.filter(runs).collect()
+    }
+
+    fn listed(&self) -> Value {
+        let mut list: Value = serde_json::from_str(&self.host.done(&["channels", "list", "--json"], b"")).unwrap();
+        list["channels"].as_array_mut().unwrap().pop().unwrap_or_default()
+    }
+
+    fn stored(&self) -> String {
+        self.host.rows("bodies").iter().map(Value::to_string).collect()
+    }
+
+    /// Each text was answered once, and stored once.
+    fn once(&self, room: &str, texts: &[String]) {
+        for text in texts {
+            self.answer(room, text);
+        }
+        // A second copy would come within moments.
+        std::thread::sleep(Duration::from_secs(2));
+        let all = self.answers("ann", room);
+        let body = |content: &Value| content["body"].as_str().unwrap().to_owned();
+        let all: String = all.iter().map(|content| body(content) + "\n").collect();
+        for text in texts {
+            assert_eq!(all.matches(text).count(), 1, "{text}: {all}");
+        }
+        assert_eq!(self.host.rows("bodies").len(), texts.len(), "each message is stored once");
+        self.host.check();
+    }
+}
+
+#[test]
+fn conversations_in_rooms_of_matrix() {
+    let Some(mut matrix) = Matrix::start() else { return };
+    let direct = matrix.read("room");
+    let group = matrix.room("ann", &json!({ "invite": ["@bot:hearth.test", "@eve:hearth.test"] }));
+    matrix.asks("eve", ("POST", &format!("rooms/{}/join", part(&group))), &json!({}));
+    let old = matrix.says(&group, "@bot:hearth.test said before the bot was there");
+    matrix.connect(Some(&group));
+    let came = || (matrix.membership("ann", "@bot:hearth.test", &group) == "join").then_some(());
+    wait_for("the bot in the room that Ann invited it to", came);
+
+    matrix.says(&direct, "**how** <b>large</b>?");
+    let answer = matrix.answer(&direct, "large");
+    assert_eq!(answer["msgtype"], "m.text");
+    assert_eq!((&answer["m.mentions"], &answer["com.beeper.linkpreviews"]), (&json!({}), &json!([])));
+    let html = answer["formatted_body"].as_str().unwrap();
+    assert!(html.contains("<strong>how</strong> &lt;b&gt;large&lt;/b&gt;?"), "{html}");
+
+    // In a group only what mentions the bot, in a thread in its thread, and nobody but Ann.
+    matrix.says(&group, "Not for the bot.");
+    let root = matrix.says(&group, "A beginning.");
+    let thread = json!({ "rel_type": "m.thread", "event_id": root, "is_falling_back": true, "m.in_reply_to": { "event_id": root } });
+    let mention = json!({ "user_ids": ["@bot:hearth.test"] });
+    let content = json!({ "msgtype": "m.text", "body": "in a thread", "m.relates_to": thread, "m.mentions": mention });
+    matrix.sends(&group, &content);
+    let answer = matrix.answer(&group, "in a thread");
+    assert_eq!(
+        (&answer["m.relates_to"]["rel_type"], &answer["m.relates_to"]["event_id"]),
+        (&json!("m.thread"), &json!(root))
+    );
+    let path = format!("rooms/{}/send/m.room.message/TXN", part(&group));
+    let forged = json!({
+        "msgtype": "m.text", "body": "by a stranger", "m.mentions": mention,
+        "senderId": "@ann:hearth.test", "sender": "@ann:hearth.test", "author": { "userId": "@ann:hearth.test" },
+    });
+    matrix.asks("eve", ("PUT", &path), &forged);
+    // An answer to the bot addresses it; an agent can mention a person of the room.
+    let events = matrix.asks("ann", ("GET", &format!("rooms/{}/messages?dir=b&limit=50", part(&group))), &json!({}));
+    let ours = events["chunk"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|event| event["sender"] == "@bot:hearth.test" && event["type"] == "m.room.message");
+    let ours = ours.unwrap()["event_id"].as_str().unwrap();
+    let content = json!({ "msgtype": "m.text", "body": "> <@bot:hearth.test> echo\n\nask @eve:hearth.test", "m.relates_to": { "m.in_reply_to": { "event_id": ours } } });
+    matrix.sends(&group, &content);
+    let answer = matrix.answer(&group, "ask @eve");
+    assert_eq!(answer["m.mentions"], json!({ "user_ids": ["@eve:hearth.test"] }), "{answer}");
+    assert!(
+        answer["formatted_body"].as_str().unwrap().contains("<a href=\"https://matrix.to/#/@eve:hearth.test\">eve</a>"),
+        "{answer}"
+    );
+
+    // Edits, notices of programs and reactions are nothing.
+    let changed = json!({ "msgtype": "m.text", "body": "* by an edit", "m.relates_to": { "rel_type": "m.replace", "event_id": root }, "m.new_content": { "msgtype": "m.text", "body": "by an edit" } });
+    matrix.sends(&direct, &changed);
+    matrix.sends(&direct, &json!({ "msgtype": "m.notice", "body": "by a program" }));
+    let address = matrix.people(&["upload", "ann", "a.txt", "text/plain", "the content of a file"]);
+    matrix.sends(&direct, &json!({ "msgtype": "m.file", "body": "a caption", "filename": "a.txt", "url": address.trim(), "info": { "mimetype": "text/plain" } }));
+    matrix.answer(&direct, "a caption");
+    let stored = matrix.stored();
+    for text in ["by an edit", "by a program", "by a stranger", "said before", &old] {
+        assert!(!stored.contains(text), "{text}: {stored}");
+    }
+    assert!(stored.contains("a.txt") && stored.contains("\"handle\":\"@ann:hearth.test\""), "{stored}");
+    let files = walk(&matrix.host.data().join("files"));
+    assert!(files.iter().any(|file| std::fs::read(file).unwrap() == b"the content of a file"), "{files:?}");
+    let seen = matrix.asks("ann", ("GET", "sync?timeout=0"), &json!({}));
+    assert!(
+        seen["rooms"]["join"][&direct]["ephemeral"].to_string().contains("@bot:hearth.test"),
+        "received messages are marked"
+    );
+    matrix.host.check();
+}
+
+fn walk(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}
+
+/// Only who is named may invite the bot; an encrypted room is told once that it cannot be read; a message with the code of
+/// a pairing makes an owner.
+#[test]
+fn strangers_and_encrypted_rooms() {
+    let Some(mut matrix) = Matrix::start() else { return };
+    let direct = matrix.read("room");
+    matrix.connect(None);
+    let strange = matrix.room("eve", &json!({ "name": "owner" }));
+    let gone = || (matrix.membership("eve", "@bot:hearth.test", &strange) == "leave").then_some(());
+    wait_for("the refusal of Eve's invitation", gone);
+
+    let encryption =
+        json!({ "type": "m.room.encryption", "state_key": "", "content": { "algorithm": "m.megolm.v1.aes-sha2" } });
+    let secret = matrix.room("ann", &json!({ "initial_state": [encryption] }));
+    matrix.answer(&secret, "Hearth cannot read it yet");
+    let path = format!("rooms/{}/send/m.room.encrypted/TXN", part(&secret));
+    let sealed = json!({ "algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "AwgA", "session_id": "x", "sender_key": "x", "device_id": "x" });
+    matrix.asks("ann", ("PUT", &path), &sealed);
+    matrix.running().into_iter().for_each(kill);
+    matrix.asks("ann", ("PUT", &path), &sealed);
+    matrix.says(&direct, "still there?");
+    matrix.answer(&direct, "still there?");
+    assert_eq!(matrix.answers("ann", &secret).len(), 1, "it is said once");
+    assert_eq!(matrix.host.rows("bodies").len(), 1, "nothing of such a room is stored");
+
+    let mut command = matrix.host.command(&["channels", "pair", "matrix", "--yes", "--json"]);
+    let mut pair = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(pair.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    let code: Value = serde_json::from_str(&line).unwrap();
+    let room = matrix.asks("eve", ("POST", "createRoom"), &json!({ "preset": "trusted_private_chat" }));
+    let room = room["room_id"].as_str().unwrap();
+    for (person, path) in [("eve", "invite"), ("bot", "join")] {
+        let body = if path == "invite" { json!({ "user_id": "@bot:hearth.test" }) } else { json!({}) };
+        // The bot's own refusal may come between.
+        let words =
+            ["as", person, "POST", &format!("/_matrix/client/v3/rooms/{}/{path}", part(room)), &body.to_string()];
+        wait_for(path, || matrix.people(&words).starts_with("[200").then_some(()));
+    }
+    let words = ["as", "eve", "PUT", &format!("/_matrix/client/v3/rooms/{}/send/m.room.message/TXN", part(room))];
+    let body = json!({ "msgtype": "m.text", "body": code["code"] }).to_string();
+    matrix.people(&[&words[..], &[&body]].concat());
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    assert!(pair.wait().unwrap().success() && rest.contains("@eve:hearth.test"), "{rest}");
+    assert!(matrix.host.done(&["roles", "list"], b"").contains("matrix:@eve:hearth.test"));
+    assert!(!matrix.stored().contains(code["code"].as_str().unwrap()));
+    matrix.host.check();
+}
+
+/// The server, the bridge and the daemon are killed: everything is there exactly once.
+#[test]
+fn nothing_is_lost_or_doubled_by_matrix() {
+    let Some(mut matrix) = Matrix::start() else { return };
+    let room = matrix.read("room");
+    matrix.connect(None);
+    let nightly = std::env::var_os("HEARTH_ALL_POINTS").is_some();
+    let texts: Vec<String> = (0..if nightly { 24 } else { 6 }).map(|number| format!("message-{number}.")).collect();
+    for (number, text) in texts.iter().enumerate() {
+        matrix.people(&["say", text]);
+        std::thread::sleep(Duration::from_millis(97 * (number as u64 % 5)));
+        match number % 4 {
+            0 => {
+                matrix.people(&["stop"]);
+                matrix.people(&["start"]);
+            }
+            1 | 2 => matrix.running().into_iter().for_each(kill),
+            _ => {
+                matrix.host.kill();
+                wait_for("the bridge to end with the daemon", || matrix.running().is_empty().then_some(()));
+                matrix.host.start();
+            }
+        }
+    }
+    matrix.once(&room, &texts);
+}
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    // It may have ended meanwhile.
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
+}
+
+/// A server that was restored from a backup does not know the place of the bridge and does not say so: what is written then
+/// arrives, once.
+#[test]
+fn a_restored_server_loses_no_message_that_comes_later() {
+    let Some(mut matrix) = Matrix::start() else { return };
+    let (room, here) = (matrix.read("room"), matrix.directory.path().to_owned());
+    matrix.connect(None);
+    matrix.people(&["say", "text-1."]);
+    matrix.answer(&room, "text-1.");
+    matrix.people(&["stop"]);
+    let files = ["database", "database-wal", "database-shm"];
+    let copy = |from: &str, to: &str| {
+        for name in files {
+            std::fs::remove_file(here.join(format!("{to}{name}"))).ok();
+            std::fs::copy(here.join(format!("{from}{name}")), here.join(format!("{to}{name}"))).ok();
+        }
+    };
+    copy("", "kept-");
+    matrix.people(&["start"]);
+    for text in ["text-2.", "text-3.", "text-4."] {
+        matrix.people(&["say", text]);
+        matrix.answer(&room, text);
+    }
+    matrix.people(&["stop"]);
+    copy("kept-", "");
+    matrix.people(&["start"]);
+    matrix.people(&["say", "text-5."]);
+    matrix.answer(&room, "text-5.");
+    assert_eq!(matrix.host.rows("bodies").len(), 5);
+    let all: Vec<Value> = matrix.answers("ann", &room);
+    assert_eq!(all.len(), 2, "what was answered before comes no second time: {all:#?}");
+    matrix.host.check();
+}
+
+/// The server asks for pauses after three messages: all parts of long answers come, once.
+#[test]
+fn a_server_that_asks_for_pauses_gets_everything_once() {
+    let Some(mut matrix) = Matrix::start_with(&["few"]) else { return };
+    let room = matrix.read("room");
+    matrix.connect(None);
+    let texts: Vec<String> = (0..2).map(|number| format!("long-{number}.")).collect();
+    for text in &texts {
+        matrix.people(&["say", &format!("{} {text}", "A sentence of a long text. ".repeat(2_000))]);
+    }
+    matrix.once(&room, &texts);
+    let all = matrix.answers("ann", &room);
+    assert!(all.len() >= 8, "{}", all.len());
+    let length: usize = all.iter().map(|content| content["body"].as_str().unwrap().len()).sum();
+    assert!(length > 2 * 27 * 2_000, "{length}");
+}
