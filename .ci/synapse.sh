@@ -9,7 +9,12 @@ if [ -d "$(echo "$target"/lib/python3*/site-packages/matrix_synapse-"$version".d
     echo "Synapse $version is there: $target"
     exit 0
 fi
-if ! { python3 -m venv "$target" && "$target/bin/pip" install --quiet --only-binary :all: "matrix-synapse==$version"; }; then
+install() {
+    # Its own pip would be a package more.
+    python3 -m venv --without-pip "$target" &&
+        python3 -m pip --python "$target/bin/python3" install --quiet --only-binary :all: "matrix-synapse==$version"
+}
+if ! install; then
     echo "NO SYNAPSE: its wheels cannot be had for this machine; the tests that need it are skipped" |
         tee -a "${HEARTH_TEST_LEFT_OUT:-/dev/null}" >&2
 fi

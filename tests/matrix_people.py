@@ -2,7 +2,7 @@
 """People on a server of Matrix, for tests of the bridge `hearth-matrix`, on a real Synapse in target/synapse.
 
 `serve DIRECTORY` starts the server on a port of this machine; the others find it by the directory that MATRIX_PEOPLE
-names. `say TEXT`: Ann writes to the bot in their room. `heard`: everything that the bot sent there. `as PERSON METHOD
+names. `say TEXT`: Ann writes to the bot in their room. `many COUNT`: so many. `heard`: everything that the bot sent there. `as PERSON METHOD
 PATH [JSON]`: any request, its status and answer as JSON. `upload PERSON NAME TYPE TEXT`: the address of a file. `stop`, `start`: the server."""
 import hashlib, hmac, json, os, signal, socket, subprocess, sys, time, urllib.error, urllib.parse, urllib.request
 
@@ -138,6 +138,10 @@ if sys.argv[1] == "serve":
 elif sys.argv[1] == "say":
     path = "/_matrix/client/v3/rooms/%s/send/m.room.message/%d" % (urllib.parse.quote(read("room"), safe=""), time.time_ns())
     done("PUT", path, read("token-ann"), {"msgtype": "m.text", "body": sys.argv[2]})
+elif sys.argv[1] == "many":
+    path = "/_matrix/client/v3/rooms/%s/send/m.room.message/" % urllib.parse.quote(read("room"), safe="")
+    for number in range(int(sys.argv[2])):
+        done("PUT", path + str(time.time_ns()), read("token-ann"), {"msgtype": "m.text", "body": "many-%d." % number})
 elif sys.argv[1] == "heard":
     print("\n".join(heard()))
 elif sys.argv[1] == "as":

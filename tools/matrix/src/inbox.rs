@@ -125,6 +125,8 @@ impl Inbox {
             let answer = match self.sync(Some(&since), poll) {
                 Err(Trouble::Refused { status: 400, why, .. }) => {
                     log(&format!("the server does not know the place where the bridge was: {why}"));
+                    // It may not like the new one, either.
+                    sleep(RECONNECT_FIRST);
                     since = self.search()?;
                     continue;
                 }

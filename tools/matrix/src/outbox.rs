@@ -150,7 +150,12 @@ impl Outbox {
             return Err(Trouble::Paused(left).into());
         }
         // Plain text would be readable for the server, which the people there do not expect.
-        if self.rooms.is_encrypted(room)? {
+        let is_encrypted = self.rooms.is_encrypted(room).map_err(|trouble| match trouble {
+            // Nothing was sent.
+            Trouble::Lost(_) => End::not(Sent::Retry, trouble),
+            other => other.into(),
+        })?;
+        if is_encrypted {
             return rejected("this room is encrypted; Hearth cannot write there yet");
         }
         let begun = Attempted { id: deliver.id.clone(), attempt: deliver.attempt };

@@ -48,7 +48,8 @@ impl Settings {
             return Err(format!("the setting `{name}` is not known; there are {}", NAMES.join(", ")));
         }
         let text = |name: &str| hello.settings.get(name).and_then(Value::as_str);
-        let server = text("server").ok_or("the setting `server` is missing; write one like \"https://matrix.org\"")?;
+        let server = text("server").or(text("base_url"));
+        let server = server.ok_or("the setting `server` is missing; write one like \"https://matrix.org\"")?;
         let kind = match text("kind") {
             None | Some("text") => Kind::Text,
             Some("notice") => Kind::Notice,
