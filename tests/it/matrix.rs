@@ -141,12 +141,16 @@ impl Matrix {
 fn conversations_in_rooms_of_matrix() {
     let Some(mut matrix) = Matrix::start() else { return };
     let direct = matrix.read("room");
-    let group = matrix.room("ann", &json!({ "invite": ["@bot:hearth.test", "@eve:hearth.test"] }));
+    let group = matrix.room("ann", &json!({ "invite": ["@eve:hearth.test"] }));
     matrix.asks("eve", ("POST", &format!("rooms/{}/join", part(&group))), &json!({}));
-    let old = matrix.says(&group, "@bot:hearth.test said before the bot was there");
+    let old = matrix.says(&group, "@bot:hearth.test said before the bot was invited");
+    let invite = json!({ "user_id": "@bot:hearth.test" });
+    matrix.asks("ann", ("POST", &format!("rooms/{}/invite", part(&group))), &invite);
+    matrix.says(&group, "@bot:hearth.test said before the bot came");
     matrix.connect(Some(&group));
     let came = || (matrix.membership("ann", "@bot:hearth.test", &group) == "join").then_some(());
     wait_for("the bot in the room that Ann invited it to", came);
+    matrix.answer(&group, "before the bot came");
 
     let first = matrix.says(&direct, "**how** <b>large</b>?");
     let answer = matrix.answer(&direct, "large");
@@ -164,7 +168,7 @@ fn conversations_in_rooms_of_matrix() {
     matrix.sends(&direct, &json!({ "msgtype": "m.file", "body": "a caption", "filename": "a.txt", "url": address.trim(), "info": { "mimetype": "text/plain" } }));
     matrix.answer(&direct, "a caption");
     let stored = matrix.stored();
-    for text in ["by an edit", "by a program", "by a stranger", "said before", &old] {
+    for text in ["by an edit", "by a program", "by a stranger", "before the bot was invited", &old] {
         assert!(!stored.contains(text), "{text}: {stored}");
     }
     assert!(stored.contains("a.txt") && stored.contains("\"handle\":\"@ann:hearth.test\""), "{stored}");
