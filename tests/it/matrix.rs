@@ -84,7 +84,7 @@ impl Matrix {
             self.program().display(),
             self.directory.path().join("token-bot").display(),
             self.server(),
-            chat(&self.read("room"), direct),
+            chat("@ann:hearth.test", direct),
             group.map(|group| chat(group, others)).unwrap_or_default(),
         ));
         self.host.start();

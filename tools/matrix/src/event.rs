@@ -184,10 +184,14 @@ pub(crate) fn answered(api: &Api, room: &str, id: &str, around: (&Bot, &Members)
     Ok(Some(Answered { shown, is_ours: sender == bot.id }))
 }
 
+/// Whether a message was written in a room of two, which is a conversation with a person.
+pub(crate) fn is_direct(written: &Written, members: &Members) -> bool {
+    members.len() == 2 && members.contains_key(&written.sender)
+}
+
 /// The message as Hearth takes it.
-pub(crate) fn event(written: &Written, room: &str, members: &Members, answered: Option<Answered>) -> Event {
-    // A room of two is a conversation with a person.
-    let is_group = members.len() != 2;
+pub(crate) fn event(written: &Written, chat: &str, members: &Members, answered: Option<Answered>) -> Event {
+    let is_group = !is_direct(written, members);
     let is_ours = answered.as_ref().is_some_and(|answered| answered.is_ours);
     let mut content = json!({ "text": written.text });
     if let (Some(fields), Some(answered)) = (content.as_object_mut(), answered) {
@@ -200,7 +204,7 @@ pub(crate) fn event(written: &Written, room: &str, members: &Members, answered: 
         "timestamp": time_text(written.at / 1_000),
         "content": content,
     });
-    let rest = [("platformId", json!(room)), ("threadId", json!(written.thread)), ("message", message)];
+    let rest = [("platformId", json!(chat)), ("threadId", json!(written.thread)), ("message", message)];
     let rest: BTreeMap<String, Value> = rest.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
     let name = members.get(&written.sender).cloned();
     // The server says who sent it, and refuses others.

@@ -11,6 +11,7 @@ use hearth_bridge::{Cursors, FILE_BYTES_MAX, GivenFile};
 use serde_json::{Value, json};
 
 use crate::api::{Api, Trouble, part};
+use crate::directs::Directs;
 use crate::event::{self, Bot, Written, text};
 use crate::hand::{Ended, Hand};
 use crate::invites::{Invites, log};
@@ -82,6 +83,7 @@ pub(crate) struct Inbox {
     pub(crate) bot: Bot,
     pub(crate) state: State,
     pub(crate) rooms: Rooms,
+    pub(crate) directs: Directs,
     pub(crate) invites: Invites,
     pub(crate) noticed: Noticed,
     pub(crate) signs: Signs,
@@ -360,7 +362,12 @@ impl Inbox {
             Some(id) => event::answered(&self.api, room, id, (&self.bot, &members))?,
             None => None,
         };
-        let mut message = event::event(written, room, &members, answered);
+        let is_direct = event::is_direct(written, &members);
+        if is_direct {
+            self.directs.learn(&written.sender, room);
+        }
+        let chat = if is_direct { &written.sender } else { room };
+        let mut message = event::event(written, chat, &members, answered);
         if written.file.is_some() {
             let is_wanted = self.hand.is_wanted(&message)?;
             message.files = self.fetched(written, is_wanted)?;

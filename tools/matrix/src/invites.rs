@@ -76,7 +76,7 @@ mod tests {
         };
         let ann = Invitor::Person("@ann:y.test".to_owned());
         assert!(!with(&[]).may("@ann:x.test"));
-        assert!(with(&std::slice::from_ref(&ann)).may("@ann:y.test"));
+        assert!(with(std::slice::from_ref(&ann)).may("@ann:y.test"));
         assert!(!with(&[ann]).may("@ann:y.test.evil"));
         assert!(with(&[Invitor::OwnServer]).may("@eve:x.test"));
         assert!(!with(&[Invitor::OwnServer]).may("@eve:x.test:8448"));

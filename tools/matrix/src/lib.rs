@@ -6,6 +6,7 @@
 //! repeat.
 
 mod api;
+mod directs;
 mod event;
 mod hand;
 mod html;

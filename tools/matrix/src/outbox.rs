@@ -15,12 +15,13 @@ use hearth_bridge::{Attempted, Deliver, DeliverAct, FromBridge, Outcome, Sent};
 use serde_json::{Value, json};
 
 use crate::api::{Api, Trouble, part};
+use crate::directs::Directs;
 use crate::event::{is_event_id, text};
 use crate::html::{self, People, html};
 use crate::media;
 use crate::parts::{PART_BYTES, PARTS_MAX, parts};
 use crate::rooms::Rooms;
-use crate::settings::Kind;
+use crate::settings::{Kind, is_user};
 use crate::state::{Side, State};
 
 /// How long a delivery may wait for others.
@@ -43,6 +44,7 @@ pub(crate) struct Outbox {
     pub(crate) kind: Kind,
     pub(crate) state: State,
     pub(crate) rooms: Rooms,
+    pub(crate) directs: Directs,
     pub(crate) writer: FrameWriter,
     pub(crate) jobs: Receiver<Job>,
     /// Jobs that have no outcome yet.
@@ -141,23 +143,27 @@ impl Outbox {
     /// Delivers; the ids of the messages, with spaces between them.
     fn deliver(&mut self, deliver: &Deliver) -> Result<String, End> {
         let rejected = |why: &str| Err(End::not(Sent::Rejected, why));
-        let room = &deliver.platform_id;
-        if !room.starts_with('!') || room.len() > 255 || room.chars().any(char::is_control) {
-            return rejected("this chat is no room of Matrix");
-        }
         let left = self.paused.saturating_sub(now());
         if !left.is_zero() {
             return Err(Trouble::Paused(left).into());
         }
-        // Plain text would be readable for the server, which the people there do not expect.
-        let is_encrypted = self.rooms.is_encrypted(room).map_err(|trouble| match trouble {
-            // Nothing was sent.
+        let unsent = |trouble| match trouble {
+            // Of this message nothing was sent.
             Trouble::Lost(_) => End::not(Sent::Retry, trouble),
             other => other.into(),
-        })?;
-        if is_encrypted {
+        };
+        let chat = &deliver.platform_id;
+        let is_room = chat.starts_with('!') && chat.len() <= 255 && !chat.chars().any(char::is_control);
+        let room = match chat {
+            user if is_user(user) => self.directs.room(user).map_err(unsent)?,
+            room if is_room => room.clone(),
+            _ => return rejected("this chat is no room or person of Matrix"),
+        };
+        // Plain text would be readable for the server, which the people there do not expect.
+        if self.rooms.is_encrypted(&room).map_err(unsent)? {
             return rejected("this room is encrypted; Hearth cannot write there yet");
         }
+        let deliver = &Deliver { platform_id: room, ..deliver.clone() };
         let begun = Attempted { id: deliver.id.clone(), attempt: deliver.attempt };
         self.writer.send(&FromBridge::Begun { begun }).map_err(|error| End::not(Sent::Retry, error))?;
         let target = deliver.message_id.as_deref().unwrap_or_default();

@@ -15,6 +15,7 @@ use hearth_bridge::{
 use serde_json::Value;
 
 use crate::api::{Api, Trouble, part};
+use crate::directs::Directs;
 use crate::event::{Bot, text};
 use crate::hand::Hand;
 use crate::inbox::{Inbox, Place};
@@ -94,10 +95,10 @@ fn ready(bot: &Bot, device: Option<&str>, directory: &Path) -> io::Result<Ready>
     let capabilities = Capabilities {
         threads: true,
         edits: true,
-        opens_direct: true,
         choice: Choice::Numbers,
         idempotency: idempotency(device, directory)?,
         card_max: Some(CARD),
+        ..Capabilities::default()
     };
     let me = Me { id: bot.id.clone(), name: bot.name.clone() };
     let program = format!("hearth-matrix {}", env!("CARGO_PKG_VERSION"));
@@ -143,6 +144,7 @@ fn start(daemon: &mut Daemon, hello: &Hello, Parts { settings, api, bot }: Parts
     let (state, rooms) = (State::default(), Rooms::new(api.clone()));
     // The server has just answered.
     state.works(Side::Inbox);
+    let directs = Directs::open(api.clone(), &bot.id, rooms.clone(), directory)?;
     let (answers, answers_receiver) = channel();
     let (jobs, jobs_receiver) = channel();
     let (signs, signs_receiver) = sync_channel(WAITING);
@@ -153,6 +155,7 @@ fn start(daemon: &mut Daemon, hello: &Hello, Parts { settings, api, bot }: Parts
         bot: bot.clone(),
         state: state.clone(),
         rooms: rooms.clone(),
+        directs: directs.clone(),
         invites: Invites { api: api.clone(), me: bot.id.clone(), from: settings.invites },
         noticed: Noticed::open(directory)?,
         signs: signs.clone(),
@@ -165,7 +168,8 @@ fn start(daemon: &mut Daemon, hello: &Hello, Parts { settings, api, bot }: Parts
         api: api.clone(),
         kind: settings.kind,
         state: state.clone(),
-        rooms: rooms.clone(),
+        rooms,
+        directs: directs.clone(),
         writer: daemon.writer(),
         jobs: jobs_receiver,
         open: Arc::clone(&open),
@@ -173,7 +177,7 @@ fn start(daemon: &mut Daemon, hello: &Hello, Parts { settings, api, bot }: Parts
         files: PathBuf::from(&hello.files),
         paused: Duration::ZERO,
     };
-    let shower = Shower { api, me: bot.id, rooms, writer: daemon.writer(), signs: signs_receiver };
+    let shower = Shower { api, me: bot.id, directs, signs: signs_receiver };
     let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| Builder::new().name(name.to_owned()).spawn(work).map(drop);
     spawn("inbox", Box::new(|| inbox.work()))?;
     spawn("outbox", Box::new(|| outbox.work()))?;
@@ -212,14 +216,12 @@ fn pass_on(daemon: &mut Daemon, frame: ToBridge, ways: &Ways) -> io::Result<()> 
         }
         ToBridge::Ping { ping } => daemon.send(&FromBridge::Pong { pong: ping, rest: ways.state.pong() }),
         ToBridge::Typing { typing } => {
-            ways.signs.show(Sign::Typing { room: typing.platform_id });
+            ways.signs.show(Sign::Typing { chat: typing.platform_id });
             Ok(())
         }
         ToBridge::OpenDirect { open_direct, seq } => {
-            if ways.signs.show(Sign::Open { user: open_direct.user_id, seq }) {
-                return Ok(());
-            }
-            let opened = Opened { seq, platform_id: None, why: Some("too much is under way".to_owned()) };
+            // A person's id is their chat.
+            let opened = Opened { seq, platform_id: Some(open_direct.user_id), why: None };
             daemon.send(&FromBridge::Opened { opened })
         }
         ToBridge::StopTaking { .. } => {
