@@ -5,7 +5,7 @@ mod versions;
 
 use std::process::Command;
 
-use crate::host::confined::{House, possible};
+use crate::host::confined::{Setup, possible};
 use crate::host::echo_host::{EchoHost, OTHER, VALUE};
 use crate::host::skipped;
 
@@ -19,19 +19,19 @@ def answer(text):
     return json.dumps(told)
 "#;
 
-fn said(house: &House, commands: &[String]) -> Vec<String> {
+fn said(setup: &Setup, commands: &[String]) -> Vec<String> {
     let asked = serde_json::to_string(commands).unwrap();
-    let output = house.hearth(&["chat", "--agent", "py", &asked]);
+    let output = setup.hearth(&["chat", "--agent", "py", &asked]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     serde_json::from_str(text.trim()).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
 /// A data directory with an agent that uses two secrets, one of them for the host.
-fn furnished(house: &House, host: &EchoHost) {
+fn furnished(setup: &Setup, host: &EchoHost) {
     for (name, value) in [("token", VALUE), ("other", OTHER)] {
-        std::fs::write(house.path("user").join(name), format!("{value}\n")).unwrap();
+        std::fs::write(setup.path("user").join(name), format!("{value}\n")).unwrap();
     }
-    let (token, other) = (house.path("user/token"), house.path("user/other"));
+    let (token, other) = (setup.path("user/token"), setup.path("user/other"));
     let settings = format!(
         "network = \"listed\"\nsecrets = {{ TOKEN = \"here\", OTHER = \"elsewhere\" }}\n\
          [secrets.here]\nvalue = \"file:{}\"\nhosts = [\"this-machine.internal:{}\"]\n\
@@ -41,20 +41,20 @@ fn furnished(house: &House, host: &EchoHost) {
         host.port,
         other.display()
     );
-    house.make(&settings, AGENT);
+    setup.make(&settings, AGENT);
 }
 
 #[test]
 fn an_agent_uses_a_secret_and_does_not_have_it() {
-    let house = House::new();
+    let setup = Setup::new();
     if !possible() {
         return;
     }
-    if String::from_utf8_lossy(&house.hearth(&["doctor", "--offline"]).stdout).contains("install bubblewrap") {
+    if String::from_utf8_lossy(&setup.hearth(&["doctor", "--offline"]).stdout).contains("install bubblewrap") {
         return skipped("there is no bubblewrap that works");
     }
-    let host = EchoHost::start(&house.path("user"));
-    furnished(&house, &host);
+    let host = EchoHost::start(&setup.path("user"));
+    furnished(&setup, &host);
     let at = format!("https://this-machine.internal:{}", host.port);
     let auth = "-H \"Authorization: Bearer $TOKEN\"";
     let value = format!("$(printf %s%s {} {})", &VALUE[..9], &VALUE[9..]);
@@ -97,7 +97,7 @@ fn an_agent_uses_a_secret_and_does_not_have_it() {
         ("ls $HOME/../../run 2>&1; true".to_owned(), ""),
     ];
     let words: Vec<String> = commands.iter().map(|(command, _)| command.clone()).collect();
-    let said = said(&house, &words);
+    let said = said(&setup, &words);
     for ((command, expected), says) in commands.iter().zip(&said) {
         assert!(says.contains(expected), "{command}: {says}");
         let hidden = [VALUE, OTHER, "[secret"].iter().all(|text| !says.contains(text));
@@ -105,10 +105,10 @@ fn an_agent_uses_a_secret_and_does_not_have_it() {
     }
     assert!(said[1].contains("Bearer ****"), "the host repeated it: {}", said[1]);
     assert!(said[5].contains("location: https://elsewhere.example/Bearer ****"), "{}", said[5]);
-    let shown = house.hearth(&["net", "--json"]);
+    let shown = setup.hearth(&["net", "--json"]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("this-machine.internal") && !shown.contains(VALUE) && !shown.contains(OTHER), "{shown}");
-    nothing_is_stored(&house);
+    nothing_is_stored(&setup);
 }
 
 /// Speaks WebSocket to the first argument with the placeholder, and sends the others as messages.
@@ -126,19 +126,19 @@ asyncio.run(talk())
 
 #[test]
 fn base_urls_and_websockets_carry_a_secret() {
-    let house = House::new();
+    let setup = Setup::new();
     if !possible() {
         return;
     }
-    if String::from_utf8_lossy(&house.hearth(&["doctor", "--offline"]).stdout).contains("install bubblewrap") {
+    if String::from_utf8_lossy(&setup.hearth(&["doctor", "--offline"]).stdout).contains("install bubblewrap") {
         return skipped("there is no bubblewrap that works");
     }
     if !Command::new("/usr/bin/python3").args(["-c", "import websockets"]).output().unwrap().status.success() {
         return skipped("there is no websockets for Python; `.ci/run` installs it");
     }
-    let (host, other) = (EchoHost::start(&house.path("user")), EchoHost::start(&house.path("user")));
-    std::fs::write(house.path("user/token"), VALUE).unwrap();
-    let (token, port, by_url) = (house.path("user/token"), host.port, other.port);
+    let (host, other) = (EchoHost::start(&setup.path("user")), EchoHost::start(&setup.path("user")));
+    std::fs::write(setup.path("user/token"), VALUE).unwrap();
+    let (token, port, by_url) = (setup.path("user/token"), host.port, other.port);
     let settings = format!(
         "network = \"listed\"\nsecrets = {{ TOKEN = \"here\", API_URL = \"plain.url\", PLAIN = \"plain\" }}\n\
          [secrets.here]\nvalue = \"file:{token}\"\nhosts = [\"this-machine.internal:{port}\"]\n\
@@ -147,10 +147,10 @@ fn base_urls_and_websockets_carry_a_secret() {
          requests = [\"* /open/**\", \"WEBSOCKET /live/*\"]",
         token = token.display(),
     );
-    house.make(&settings, AGENT);
-    std::fs::write(house.path("data/groups/py/talk.py"), SOCKET).unwrap();
+    setup.make(&settings, AGENT);
+    std::fs::write(setup.path("data/groups/py/talk.py"), SOCKET).unwrap();
     let at = format!("this-machine.internal:{port}");
-    let script = house.path("data/groups/py/talk.py").display().to_string();
+    let script = setup.path("data/groups/py/talk.py").display().to_string();
     let socket = |path: &str, words: &str| format!("/usr/bin/python3 {script} wss://{at}{path} {words} 2>&1; true");
     let value = format!("$(printf %s%s {} {})", &VALUE[..9], &VALUE[9..]);
     let auth = "-H \"Authorization: Bearer $TOKEN\"";
@@ -177,18 +177,18 @@ fn base_urls_and_websockets_carry_a_secret() {
         (format!("curl -sS -o /dev/null -w '%{{http_connect}}' https://this-machine.internal:{by_url}/"), "403"),
     ];
     let words: Vec<String> = asked.iter().map(|(command, _)| command.clone()).collect();
-    for ((command, expected), says) in asked.iter().zip(said(&house, &words)) {
+    for ((command, expected), says) in asked.iter().zip(said(&setup, &words)) {
         assert!(says.contains(expected), "{command}: {says}");
         assert!(!says.contains(VALUE) && !says.contains("[secret"), "{command}: {says}");
     }
-    nothing_is_stored(&house);
+    nothing_is_stored(&setup);
 }
 
 /// No file of the installation has a value.
-fn nothing_is_stored(house: &House) {
+fn nothing_is_stored(setup: &Setup) {
     let found =
-        Command::new("grep").args(["-rlaE", &format!("{VALUE}|{OTHER}")]).arg(house.path("data")).output().unwrap();
+        Command::new("grep").args(["-rlaE", &format!("{VALUE}|{OTHER}")]).arg(setup.path("data")).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&found.stdout), "");
-    let mode = std::os::unix::fs::MetadataExt::mode(&house.path("data/run/authority/key").metadata().unwrap());
+    let mode = std::os::unix::fs::MetadataExt::mode(&setup.path("data/run/authority/key").metadata().unwrap());
     assert_eq!(mode & 0o777, 0o600);
 }

@@ -8,7 +8,7 @@ use hearth::model::spend::{ReportedUse, Tokens};
 use hearth::model::task::TaskHome;
 use hearth::model::{Effect, Input, Millis};
 
-use crate::host::confined::{House, possible};
+use crate::host::confined::{Setup, possible};
 use crate::host::fake_api::FakeApi;
 use crate::host::keys::KEY;
 use crate::world::outside::{claim, end, try_again};
@@ -240,9 +240,9 @@ fn an_endless_agent_ends_at_its_cap() {
     if !possible() {
         return;
     }
-    let (house, api) = (House::new(), FakeApi::start());
+    let (setup, api) = (Setup::new(), FakeApi::start());
     api.takes(KEY);
-    let file = house.path("user/model-key");
+    let file = setup.path("user/model-key");
     std::fs::write(&file, KEY).unwrap();
     let settings = format!(
         "trust = \"trusted\"\ncaps = {{ calls = 20 }}\n\
@@ -250,12 +250,12 @@ fn an_endless_agent_ends_at_its_cap() {
         file.display(),
         api.url()
     );
-    house.make(&settings, ENDLESS);
-    let output = house.hearth(&["chat", "--agent", "py", "go"]);
+    setup.make(&settings, ENDLESS);
+    let output = setup.hearth(&["chat", "--agent", "py", "go"]);
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("it reached the limit of 20 model calls for one message"), "{said}");
     assert_eq!(api.keys().len(), 20);
-    let why = house.hearth(&["why", "ms1"]);
+    let why = setup.hearth(&["why", "ms1"]);
     let why = String::from_utf8_lossy(&why.stdout);
     assert!(why.contains("it reached the limit of 20 model calls for one message"), "{why}");
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::host::confined::{House, possible};
+use crate::host::confined::{Setup, possible};
 use crate::host::fake_api::FakeApi;
 use crate::host::skipped;
 
@@ -16,7 +16,7 @@ fn an_agent_of_ones_own_cannot_get_out() {
     if !possible() {
         return;
     }
-    let house = House::new();
+    let setup = Setup::new();
     let program = r#"
 def answer(data):
     token, user = data + "/run/token", os.path.dirname(data) + "/user"
@@ -53,10 +53,10 @@ def answer(data):
     }
     return json.dumps({name: result for name, result in results.items() if result != "forbidden"})
 "#;
-    let data = house.path("data");
-    let answer = house.ask("trust = \"main\"", program, data.to_str().unwrap());
+    let data = setup.path("data");
+    let answer = setup.ask("trust = \"main\"", program, data.to_str().unwrap());
     assert_eq!(answer.trim(), "{}");
-    assert!(house.path("data/run/token").exists());
+    assert!(setup.path("data/run/token").exists());
 }
 
 /// The real command line program of the claude provider, if it is installed.
@@ -74,30 +74,30 @@ fn claude() -> Option<PathBuf> {
 fn the_real_cli_works_confined() {
     let (true, Some(binary)) = (possible(), claude()) else { return };
     for (trust, may_write) in [("main", true), ("untrusted", false)] {
-        let (house, api) = (House::new(), FakeApi::start());
+        let (setup, api) = (Setup::new(), FakeApi::start());
         let toml = format!(
             "schema = 1\n[[agents]]\nfolder = \"ai\"\nprovider = \"claude\"\ntrust = \"{trust}\"\ncommand = [\"{}\"]\n\
              env = {{ ANTHROPIC_BASE_URL = \"{}\", ANTHROPIC_API_KEY = \"sk-ant-test\", CLAUDE_CODE_MAX_RETRIES = \"1\" }}\n",
             binary.display(),
             api.url()
         );
-        std::fs::write(house.path("hearth.toml"), toml).unwrap();
-        assert!(house.hearth(&["apply", house.path("hearth.toml").to_str().unwrap()]).status.success());
+        std::fs::write(setup.path("hearth.toml"), toml).unwrap();
+        assert!(setup.hearth(&["apply", setup.path("hearth.toml").to_str().unwrap()]).status.success());
         let script = format!(
             "exec > ~/made; python3 -c 'print(6*7)'; mktemp; echo $HOME; cat {} || echo forbidden; touch here && echo wrote",
-            house.path("user/key").display()
+            setup.path("user/key").display()
         );
-        let output = house.hearth(&["chat", &format!("[[tool Bash {{\"command\":\"{script}\"}}]] [[say done]]")]);
+        let output = setup.hearth(&["chat", &format!("[[tool Bash {{\"command\":\"{script}\"}}]] [[say done]]")]);
         let shown = String::from_utf8_lossy(&output.stdout);
         assert_eq!(shown.trim(), "done", "{}", String::from_utf8_lossy(&output.stderr));
-        let home = house.path("data/homes/ai");
+        let home = setup.path("data/homes/ai");
         let made = std::fs::read_to_string(home.join("made")).unwrap();
         let lines: Vec<&str> = made.lines().collect();
         assert!(lines.len() >= 4 && lines[0] == "42" && lines[3] == "forbidden", "{made}");
         assert!(Path::new(lines[1]).starts_with(home.join("tmp/se1")), "{made}");
         assert_eq!(Path::new(lines[2]), home);
         assert_eq!(lines.get(4).is_some(), may_write, "{trust}: {made}");
-        assert_eq!(house.path("data/groups/ai/here").exists(), may_write);
+        assert_eq!(setup.path("data/groups/ai/here").exists(), may_write);
     }
 }
 
@@ -106,7 +106,7 @@ fn an_agent_of_ones_own_can_work() {
     if !possible() {
         return;
     }
-    let house = House::new();
+    let setup = Setup::new();
     let program = r#"
 def answer(data):
     open("made", "w").write("here")
@@ -117,13 +117,13 @@ def answer(data):
     address = socket.getaddrinfo("localhost", 80)[0][0].name
     return json.dumps([place, shell.stdout.decode(), shell.returncode, os.environ["HOME"], "SECRET" in os.environ])
 "#;
-    let answer = house.ask("trust = \"trusted\"", program, "work");
-    let home = house.path("data/homes/py");
+    let answer = setup.ask("trust = \"trusted\"", program, "work");
+    let home = setup.path("data/homes/py");
     let answer: Value = serde_json::from_str(answer.trim()).unwrap();
     assert!(Path::new(answer[0].as_str().unwrap()).starts_with(home.join("tmp/se1")), "{answer}");
     assert_eq!((&answer[1], &answer[2], &answer[3]), (&"out\n".into(), &0.into(), &home.to_str().unwrap().into()));
     assert_eq!(answer[4], false);
-    assert!(home.join("made").exists() && house.path("data/groups/py/made").exists());
+    assert!(home.join("made").exists() && setup.path("data/groups/py/made").exists());
 }
 
 #[test]
@@ -141,10 +141,10 @@ def answer(data):
         ("trust = \"trusted\"", "DONE DONE forbidden", "confined"),
         ("unconfined = true", "DONE DONE DONE", "unconfined"),
     ] {
-        let house = House::new();
-        let data = house.path("data");
-        assert_eq!(house.ask(settings, program, data.to_str().unwrap()).trim(), expected, "{settings}");
-        let status: Value = serde_json::from_slice(&house.hearth(&["status", "--json"]).stdout).unwrap();
+        let setup = Setup::new();
+        let data = setup.path("data");
+        assert_eq!(setup.ask(settings, program, data.to_str().unwrap()).trim(), expected, "{settings}");
+        let status: Value = serde_json::from_slice(&setup.hearth(&["status", "--json"]).stdout).unwrap();
         assert_eq!(status["agents"][0]["confinement"], shown, "{settings}");
     }
 }

@@ -7,13 +7,13 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::host::confined::{House, possible};
+use crate::host::confined::{Setup, possible};
 use crate::host::documents::generated;
 use crate::host::{Host, python, skipped, wait_for, with_chat};
 
 /// Whether agents can have a network of their own here.
-fn has_networks(house: &House) -> bool {
-    let shown = house.hearth(&["doctor", "--offline"]);
+fn has_networks(setup: &Setup) -> bool {
+    let shown = setup.hearth(&["doctor", "--offline"]);
     let has = !String::from_utf8_lossy(&shown.stdout).contains("install bubblewrap");
     if !has {
         skipped("there is no bubblewrap that works");
@@ -269,21 +269,21 @@ def answer(text):
 "#;
 
 /// A data directory with an agent that may reach the server.
-fn furnished(house: &House, outside: &Outside, network: &str) {
+fn furnished(setup: &Setup, outside: &Outside, network: &str) {
     let allow: Vec<String> = outside.ports.iter().map(|port| format!("\"this-machine.internal:{port}\"")).collect();
     let settings = format!("trust = \"trusted\"\nnetwork = \"{network}\"\nallow = [{}]", allow.join(", "));
-    house.make(&settings, AGENT);
+    setup.make(&settings, AGENT);
 }
 
-fn said(house: &House, commands: &[String]) -> Vec<String> {
+fn said(setup: &Setup, commands: &[String]) -> Vec<String> {
     let asked = serde_json::to_string(commands).unwrap();
-    let output = house.hearth(&["chat", "--agent", "py", &asked]);
+    let output = setup.hearth(&["chat", "--agent", "py", &asked]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     serde_json::from_str(text.trim()).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-fn prepared(house: &House) -> Outside {
-    let files = house.path("user");
+fn prepared(setup: &Setup) -> Outside {
+    let files = setup.path("user");
     let made = Command::new("sh").args(["-c", FILES, "sh", files.to_str().unwrap()]).output().unwrap();
     assert!(made.status.success(), "{made:?}");
     Outside::start(&files)
@@ -291,14 +291,14 @@ fn prepared(house: &House) -> Outside {
 
 #[test]
 fn programs_that_know_nothing_of_it_work() {
-    let house = House::new();
-    if !possible() || !has_networks(&house) {
+    let setup = Setup::new();
+    if !possible() || !has_networks(&setup) {
         return;
     }
-    let outside = prepared(&house);
-    furnished(&house, &outside, "listed");
-    let certificate = house.path("data/groups/py/cert.pem");
-    std::fs::copy(house.path("user/cert.pem"), &certificate).unwrap();
+    let outside = prepared(&setup);
+    furnished(&setup, &outside, "listed");
+    let certificate = setup.path("data/groups/py/cert.pem");
+    std::fs::copy(setup.path("user/cert.pem"), &certificate).unwrap();
     let [plain, secure, echo, second] = outside.ports.map(|port| port.to_string());
     let filled = |command: &str| {
         let command = command.replace("BARE", BARE).replace("PLAIN", &plain).replace("SECURE", &secure);
@@ -307,7 +307,7 @@ fn programs_that_know_nothing_of_it_work() {
     let commands: Vec<String> = PROGRAMS.iter().map(|tried| filled(tried.command)).collect();
     let mut table = "| program | how |\n|---|---|\n".to_owned();
     let mut failed = Vec::new();
-    for (tried, said) in PROGRAMS.iter().zip(said(&house, &commands)) {
+    for (tried, said) in PROGRAMS.iter().zip(said(&setup, &commands)) {
         if !said.contains(tried.says) {
             failed.push(format!("{}, {}: {said}", tried.program, tried.how));
         }
@@ -319,12 +319,12 @@ fn programs_that_know_nothing_of_it_work() {
 
 #[test]
 fn what_no_rule_allows_is_refused_and_recorded() {
-    let house = House::new();
-    if !possible() || !has_networks(&house) {
+    let setup = Setup::new();
+    if !possible() || !has_networks(&setup) {
         return;
     }
-    let outside = prepared(&house);
-    furnished(&house, &outside, "listed");
+    let outside = prepared(&setup);
+    furnished(&setup, &outside, "listed");
     let [plain, ..] = outside.ports;
     let commands = [
         "curl -sS -o /dev/null -w '%{http_connect}' https://other.example/".to_owned(),
@@ -337,7 +337,7 @@ fn what_no_rule_allows_is_refused_and_recorded() {
         format!("{BARE} python3 -c 'import socket; socket.getaddrinfo(\"d.a.t.a.x.y.example.org\", 80)'"),
         "cat /etc/resolv.conf; ls /run/systemd 2>&1".to_owned(),
     ];
-    let said = said(&house, &commands);
+    let said = said(&setup, &commands);
     for (at, (says, expected)) in said
         .iter()
         .zip([
@@ -356,7 +356,7 @@ fn what_no_rule_allows_is_refused_and_recorded() {
         assert!(says.contains(expected) && !says.contains("hello from outside"), "{at}: {says}");
     }
     assert!(!said[8].contains("resolve"), "{}", said[8]);
-    let shown = house.hearth(&["net", "--json"]);
+    let shown = setup.hearth(&["net", "--json"]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("other.example"), "{shown}");
 }
@@ -364,12 +364,12 @@ fn what_no_rule_allows_is_refused_and_recorded() {
 /// A connection that is open when the daemon is stopped is recorded.
 #[test]
 fn a_clean_stop_loses_no_connection() {
-    let house = House::new();
-    if !possible() || !has_networks(&house) {
+    let setup = Setup::new();
+    if !possible() || !has_networks(&setup) {
         return;
     }
-    let outside = prepared(&house);
-    furnished(&house, &outside, "listed");
+    let outside = prepared(&setup);
+    furnished(&setup, &outside, "listed");
     let [plain, ..] = outside.ports;
     // The server has answered, and would answer again.
     let open = format!(
@@ -377,9 +377,9 @@ fn a_clean_stop_loses_no_connection() {
          c.request(\"GET\", \"/hello\"); c.getresponse().read(); open(\"held\", \"w\").close(); time.sleep(600)' \
          > /dev/null 2>&1 & while [ ! -e held ]; do sleep 0.05; done; echo held"
     );
-    assert!(said(&house, &[open])[0].contains("held"));
+    assert!(said(&setup, &[open])[0].contains("held"));
     // `hearth chat` has stopped the daemon that it started.
-    let shown = String::from_utf8_lossy(&house.hearth(&["net", "--json"]).stdout).into_owned();
+    let shown = String::from_utf8_lossy(&setup.hearth(&["net", "--json"]).stdout).into_owned();
     assert!(shown.contains(&plain.to_string()), "{shown}");
 }
 

@@ -24,7 +24,7 @@ fn with_fallbacks(toml: &str, more: &str) -> String {
 }
 
 /// The configuration of tests with one chat.
-fn house() -> World {
+fn setup() -> World {
     World::of(&with_fallbacks(ONE, ""))
 }
 
@@ -88,7 +88,7 @@ fn gaps(world: &World) -> usize {
 
 #[test]
 fn another_provider_answers_and_the_first_one_returns() {
-    let mut world = house();
+    let mut world = setup();
     ask(&mut world, "1", "one");
     answer(&mut world, 1, 2, 3);
     ask(&mut world, "2", "two");
@@ -121,7 +121,7 @@ fn another_provider_answers_and_the_first_one_returns() {
 /// The digests of the runs differ, so that no container is taken for one of another provider.
 #[test]
 fn each_provider_has_a_launch_configuration_of_its_own() {
-    let mut world = house();
+    let mut world = setup();
     ask(&mut world, "1", "one");
     for _ in 0..2 {
         refuse(&mut world, 1, 2, limited(60));
@@ -132,7 +132,7 @@ fn each_provider_has_a_launch_configuration_of_its_own() {
 
 #[test]
 fn when_all_are_limited_a_message_waits_for_the_first_that_returns() {
-    let mut world = house();
+    let mut world = setup();
     ask(&mut world, "1", "one");
     for (expected, seconds) in [(0, 90), (1, 20), (2, 60)] {
         assert_eq!(driver(&world, 1), expected);
@@ -180,7 +180,7 @@ fn one_session_tries_the_first_provider() {
 /// A message that arrives during a turn of the fallback joins it.
 #[test]
 fn a_turn_under_way_is_not_interrupted() {
-    let mut world = house();
+    let mut world = setup();
     ask(&mut world, "1", "one");
     refuse(&mut world, 1, 2, limited(20));
     let claims = world.outside.write(S, vec![claim(2, 2)]);
@@ -227,7 +227,7 @@ fn a_recap_begins_after_a_reset() {
 /// A fallback that the file does not list any more gets nothing, and its pause is forgotten.
 #[test]
 fn a_provider_that_is_not_listed_gets_nothing() {
-    let mut world = house();
+    let mut world = setup();
     ask(&mut world, "1", "one");
     refuse(&mut world, 1, 2, limited(600));
     answer(&mut world, 1, 2, 3);
@@ -252,7 +252,7 @@ fn refuse_all(world: &mut World) {
 /// Providers that refuse in turns cannot keep a message for ever.
 #[test]
 fn a_message_fails_after_a_day() {
-    let mut world = house();
+    let mut world = setup();
     ask(&mut world, "1", "one");
     world.pass(Millis::days(1));
     world.pass(Millis::seconds(1));
@@ -266,7 +266,7 @@ fn a_message_fails_after_a_day() {
 /// Starts that failed with one provider do not delay the next one.
 #[test]
 fn failed_starts_are_those_of_one_provider() {
-    let mut world = house();
+    let mut world = setup();
     ask(&mut world, "1", "one");
     world.outside.startable = false;
     refuse(&mut world, 1, 2, limited(20));
@@ -283,7 +283,7 @@ fn failed_starts_are_those_of_one_provider() {
 #[test]
 fn a_switch_survives_the_end_of_the_daemon_at_each_step() {
     for dies in 0..12 {
-        let mut world = house();
+        let mut world = setup();
         let mut step = 0;
         let mut maybe = |world: &mut World| {
             if step == dies {
@@ -319,7 +319,7 @@ fn a_switch_survives_the_end_of_the_daemon_at_each_step() {
 
 #[test]
 fn a_removed_agent_leaves_no_pauses() {
-    let mut world = house();
+    let mut world = setup();
     ask(&mut world, "1", "one");
     refuse(&mut world, 1, 2, limited(60));
     refuse(&mut world, 1, 2, limited(60));

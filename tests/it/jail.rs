@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::host::confined::{House, PROTOCOL};
+use crate::host::confined::{PROTOCOL, Setup};
 use crate::host::{Host, skipped, wait_for};
 
 /// Whether agents get a mount view here; reports a skipped test if not.
@@ -78,7 +78,7 @@ fn an_agent_of_root_is_another_user() {
     if !rustix::process::geteuid().is_root() || !possible(&Host::new()) {
         return;
     }
-    let house = House::new();
+    let setup = Setup::new();
     let program = r#"
 def answer(data):
     open(os.path.expanduser("~/made"), "w").write("here")
@@ -87,7 +87,7 @@ def answer(data):
     caps = [status[status.index(name) + 1] for name in ("CapPrm:", "CapEff:", "CapInh:", "CapAmb:")]
     return json.dumps([os.getresuid(), os.getresgid(), groups, sorted(set(caps)), tried(os.setuid, 0)])
 "#;
-    let answer: Value = serde_json::from_str(house.ask("trust = \"main\"", program, "who?").trim()).unwrap();
+    let answer: Value = serde_json::from_str(setup.ask("trust = \"main\"", program, "who?").trim()).unwrap();
     let thousand = serde_json::json!([1000, 1000, 1000]);
     assert_eq!((&answer[0], &answer[1]), (&thousand, &thousand));
     assert_eq!(answer[3], serde_json::json!(["0000000000000000"]));
@@ -95,9 +95,9 @@ def answer(data):
     let setuid = answer[4].as_str().unwrap();
     assert!(setuid == "forbidden" || setuid.contains("Invalid argument"), "{setuid}");
     for made in ["data/homes/py/made", "data/groups/py/made"] {
-        assert_eq!(std::fs::metadata(house.path(made)).unwrap().uid(), 1000, "{made}");
+        assert_eq!(std::fs::metadata(setup.path(made)).unwrap().uid(), 1000, "{made}");
     }
-    assert_eq!(std::fs::metadata(house.path("data/store")).unwrap().uid(), 0);
+    assert_eq!(std::fs::metadata(setup.path("data/store")).unwrap().uid(), 0);
 }
 
 #[test]
@@ -118,7 +118,7 @@ def answer(port):
 "#;
     for (network, expected) in [("none", "no no"), ("open", "DONE no")] {
         let settings = format!("network = \"{network}\"");
-        assert_eq!(House::new().ask(&settings, program, &port).trim(), expected, "{network}");
+        assert_eq!(Setup::new().ask(&settings, program, &port).trim(), expected, "{network}");
     }
 }
 
@@ -181,7 +181,7 @@ def answer(commands):
     let (present, absent): (Vec<_>, Vec<_>) = PROGRAMS.iter().partition(|(_, program, _)| there(program));
     absent.iter().for_each(|(name, program, _)| skipped(format_args!("{name}: there is no {program}")));
     let commands: Vec<(&str, &str)> = present.iter().map(|(name, _, command)| (*name, *command)).collect();
-    let answer = House::new().ask("trust = \"main\"", program, &serde_json::to_string(&commands).unwrap());
+    let answer = Setup::new().ask("trust = \"main\"", program, &serde_json::to_string(&commands).unwrap());
     let results: Value = serde_json::from_str(answer.trim()).unwrap();
     let failed: Vec<_> = results.as_object().unwrap().iter().filter(|(_, result)| result[0] != 0).collect();
     assert!(failed.is_empty(), "{failed:#?}");

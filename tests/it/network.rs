@@ -19,9 +19,9 @@ use crate::world::World;
 use crate::world::requests::{HOUSE, S, working_in};
 
 fn world(network: &str) -> World {
-    let house = HOUSE.replace("unconfined = true", &format!("network = {network}"));
+    let setup = HOUSE.replace("unconfined = true", &format!("network = {network}"));
     let mut world = World::new();
-    world.apply(&house);
+    world.apply(&setup);
     let mut world = working_in_again(world);
     world.settle();
     world

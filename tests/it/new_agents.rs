@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::host::confined::{House, possible};
+use crate::host::confined::{Setup, possible};
 use crate::host::fake_llm::FakeLlm;
 use crate::host::{Host, skipped};
 
@@ -85,26 +85,26 @@ fn doctor_recommends_rules_where_an_agent_reaches_everything() {
 /// key where the server wants none.
 #[test]
 fn a_server_of_this_machine_needs_no_key() {
-    let house = House::new();
+    let setup = Setup::new();
     if !possible()
-        || String::from_utf8_lossy(&house.hearth(&["doctor", "--offline"]).stdout).contains("install bubblewrap")
+        || String::from_utf8_lossy(&setup.hearth(&["doctor", "--offline"]).stdout).contains("install bubblewrap")
     {
         return skipped("agents cannot have networks of their own here");
     }
     for network in ["none", "listed", "ask"] {
-        let house = House::new();
-        let log = house.path("user/requests");
+        let setup = Setup::new();
+        let log = setup.path("user/requests");
         let model = FakeLlm::logging(&log);
-        let file = house.path("hearth.toml");
+        let file = setup.path("hearth.toml");
         let toml = format!(
             "schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"openai\"\nmodel = \"fake-1\"\nnetwork = \"{network}\"\n\
              env = {{ OPENAI_BASE_URL = \"http://127.0.0.1:{}/v1\" }}\n",
             model.port
         );
         std::fs::write(&file, toml).unwrap();
-        let applied = house.hearth(&["apply", "--new", file.to_str().unwrap()]);
+        let applied = setup.hearth(&["apply", "--new", file.to_str().unwrap()]);
         assert!(applied.status.success() && !String::from_utf8_lossy(&applied.stderr).contains("key"), "{applied:?}");
-        let said = house.hearth(&["chat", "\n@@say all the same\n"]);
+        let said = setup.hearth(&["chat", "\n@@say all the same\n"]);
         assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "all the same", "{network}: {said:?}");
         let requests = std::fs::read_to_string(&log).unwrap();
         let first = requests.lines().find(|line| line.contains("chat/completions")).expect("it was asked");

@@ -119,24 +119,24 @@ fn who_may_use_a_command_depends_on_the_person_and_the_chat() {
         ("/approvals", "/approvals", false, false, false),
     ] {
         for (chat, may) in [("C", in_group), ("D", alone), ("E", shared)] {
-            let mut house = SharedAgent::new();
-            assert_eq!(house.asks("ann", chat, text) != denied(word), may, "{text} in {chat}");
-            assert_ne!(house.asks("olga", chat, text), denied(word), "{text} of the owner in {chat}");
-            assert_eq!(house.world.all_messages(), [], "no message for the agent");
-            assert_eq!(house.world.read(|db, txn| db.incarnations.len(txn)), 0, "nothing was started");
+            let mut setup = SharedAgent::new();
+            assert_eq!(setup.asks("ann", chat, text) != denied(word), may, "{text} in {chat}");
+            assert_ne!(setup.asks("olga", chat, text), denied(word), "{text} of the owner in {chat}");
+            assert_eq!(setup.world.all_messages(), [], "no message for the agent");
+            assert_eq!(setup.world.read(|db, txn| db.incarnations.len(txn)), 0, "nothing was started");
             // Strangers are not heard at all.
-            assert_eq!(house.says("eve", chat, text), [""; 0]);
+            assert_eq!(setup.says("eve", chat, text), [""; 0]);
         }
     }
 }
 
 #[test]
 fn other_commands_go_to_the_agent_and_what_does_not_address_it_is_not_answered() {
-    let mut house = SharedAgent::new();
+    let mut setup = SharedAgent::new();
     for text in ["/review", "/models", "/newer", "say /status"] {
-        let before = house.world.all_messages().len();
-        assert_eq!(house.says("ann", "D", text), [""; 0]);
-        assert_eq!(house.world.all_messages().len(), before + 1, "{text}");
+        let before = setup.world.all_messages().len();
+        assert_eq!(setup.says("ann", "D", text), [""; 0]);
+        assert_eq!(setup.world.all_messages().len(), before + 1, "{text}");
     }
     let mut world = World::of(&chat("public", &[("main", KEEP)]));
     for (id, more, decision, reason) in
@@ -154,44 +154,44 @@ fn other_commands_go_to_the_agent_and_what_does_not_address_it_is_not_answered()
 
 #[test]
 fn a_model_is_chosen_for_one_conversation_and_given_back() {
-    let mut house = SharedAgent::new();
-    assert_eq!(house.asks("olga", "D", "/model"), "Model of Andy: sonnet. `/model NAME` chooses another one.");
+    let mut setup = SharedAgent::new();
+    assert_eq!(setup.asks("olga", "D", "/model"), "Model of Andy: sonnet. `/model NAME` chooses another one.");
     assert_eq!(
-        house.asks("olga", "D", "/think"),
+        setup.asks("olga", "D", "/think"),
         "Effort of Andy: the provider's default. `/think LEVEL` chooses another one."
     );
-    house.says("olga", "D", "hello");
-    assert_eq!(house.world.session(S).live, Some(1));
-    answer(&mut house.world, 1, 2);
-    let told = house.asks("olga", "D", "/model Opus[1m]");
+    setup.says("olga", "D", "hello");
+    assert_eq!(setup.world.session(S).live, Some(1));
+    answer(&mut setup.world, 1, 2);
+    let told = setup.asks("olga", "D", "/model Opus[1m]");
     assert_eq!(told, "Model of Andy from its next turn on: Opus[1m], chosen for this conversation.");
-    assert_eq!(house.world.incarnation(S, 1).stopped_for, Some(StopReason::Renewed), "an idle run is replaced");
+    assert_eq!(setup.world.incarnation(S, 1).stopped_for, Some(StopReason::Renewed), "an idle run is replaced");
     assert_eq!(
-        house.asks("olga", "D", "/think high"),
+        setup.asks("olga", "D", "/think high"),
         "Effort of Andy from its next turn on: high, chosen for this conversation."
     );
-    house.world.settle();
+    setup.world.settle();
     let report = event_in(("net", "D", None), ("next", "hello", "\"senderId\":\"olga\""), "");
-    house.world.inject(&report);
-    let settings = house.launched();
+    setup.world.inject(&report);
+    let settings = setup.launched();
     assert_eq!((settings.model.as_deref(), settings.effort.as_deref()), (Some("Opus[1m]"), Some("high")));
-    house.world.settle();
-    let seq = house.world.all_messages().last().unwrap().1.seq;
-    answer(&mut house.world, 1, seq);
+    setup.world.settle();
+    let seq = setup.world.all_messages().last().unwrap().1.seq;
+    answer(&mut setup.world, 1, seq);
     // Other conversations keep the agent's own.
-    house.world.inject(&event_in(("net", "C", None), ("other", "hello", "\"senderId\":\"olga\""), ""));
-    assert_eq!(house.launched().model.as_deref(), Some("sonnet"));
-    house.world.settle();
+    setup.world.inject(&event_in(("net", "C", None), ("other", "hello", "\"senderId\":\"olga\""), ""));
+    assert_eq!(setup.launched().model.as_deref(), Some("sonnet"));
+    setup.world.settle();
     let both = SessionSettings {
         model: Some("Opus[1m]".to_owned()),
         effort: Some("high".to_owned()),
         ..SessionSettings::default()
     };
-    assert_eq!(house.chosen(S), Some(both));
-    assert_eq!(house.asks("olga", "D", "/model DEFAULT"), "Model of Andy from its next turn on: sonnet.");
-    house.asks("olga", "D", "/think default");
-    assert_eq!(house.chosen(S), None, "nothing is left of it");
-    let journal = house.world.journal().concat();
+    assert_eq!(setup.chosen(S), Some(both));
+    assert_eq!(setup.asks("olga", "D", "/model DEFAULT"), "Model of Andy from its next turn on: sonnet.");
+    setup.asks("olga", "D", "/think default");
+    assert_eq!(setup.chosen(S), None, "nothing is left of it");
+    let journal = setup.world.journal().concat();
     assert!(
         journal.contains("Chosen(Model(Some(\"Opus[1m]\")))") && journal.contains("Chosen(Effort(None))"),
         "{journal}"
@@ -200,7 +200,7 @@ fn a_model_is_chosen_for_one_conversation_and_given_back() {
 
 #[test]
 fn a_bad_choice_changes_nothing() {
-    let mut house = SharedAgent::new();
+    let mut setup = SharedAgent::new();
     let long = "x".repeat(101);
     for (text, told) in [
         (
@@ -214,110 +214,110 @@ fn a_bad_choice_changes_nothing() {
         ("/model two words".to_owned(), "Write `/model NAME` with one word, or `/model default`."),
         ("/new idea".to_owned(), "Write `/new` alone, and then your message."),
     ] {
-        assert_eq!(house.asks("olga", "D", &text), told);
+        assert_eq!(setup.asks("olga", "D", &text), told);
     }
-    assert_eq!(house.world.read(|db, txn| db.session_settings.len(txn)), 0);
+    assert_eq!(setup.world.read(|db, txn| db.session_settings.len(txn)), 0);
     // By command, with the same rules.
     let choose = |model: &str| Change::ChooseForSession(S, SessionChoice::named(SessionChoice::Model, model));
     let action =
-        |house: &mut SharedAgent, model: &str| house.world.configure(vec![choose(model)]).map(|done| done[0].action);
-    assert_eq!(action(&mut house, "opus"), Ok(Action::Updated));
-    assert_eq!(action(&mut house, "opus"), Ok(Action::Unchanged));
-    assert!(action(&mut house, "").unwrap_err().message.contains("one word"));
-    assert!(action(&mut house, "a\u{1b}[1m").unwrap_err().message.contains("one word"));
-    assert_eq!(action(&mut house, "default"), Ok(Action::Updated));
+        |setup: &mut SharedAgent, model: &str| setup.world.configure(vec![choose(model)]).map(|done| done[0].action);
+    assert_eq!(action(&mut setup, "opus"), Ok(Action::Updated));
+    assert_eq!(action(&mut setup, "opus"), Ok(Action::Unchanged));
+    assert!(action(&mut setup, "").unwrap_err().message.contains("one word"));
+    assert!(action(&mut setup, "a\u{1b}[1m").unwrap_err().message.contains("one word"));
+    assert_eq!(action(&mut setup, "default"), Ok(Action::Updated));
     let verbose = SessionChoice::Verbosity(Some(Verbosity::Verbose));
-    let done = house.world.configure(vec![Change::ChooseForSession(S, verbose)]);
+    let done = setup.world.configure(vec![Change::ChooseForSession(S, verbose)]);
     assert_eq!(done.map(|done| done[0].action), Ok(Action::Updated));
-    house.world.inject(&event_in(("net", "D", None), ("next", "hello", "\"senderId\":\"olga\""), ""));
-    assert_eq!(house.launched().verbosity, Verbosity::Verbose);
+    setup.world.inject(&event_in(("net", "D", None), ("next", "hello", "\"senderId\":\"olga\""), ""));
+    assert_eq!(setup.launched().verbosity, Verbosity::Verbose);
     let nowhere = Change::ChooseForSession(SessionId::new(9), SessionChoice::Model(None));
-    assert!(house.world.configure(vec![nowhere]).unwrap_err().message.contains("session se9 not found"));
-    house.world.assert_sound();
+    assert!(setup.world.configure(vec![nowhere]).unwrap_err().message.contains("session se9 not found"));
+    setup.world.assert_sound();
 }
 
 #[test]
 fn a_new_conversation_does_not_wait() {
-    let mut house = SharedAgent::new();
-    assert_eq!(house.asks("ann", "D", "/new"), "Andy was not asked anything here, so the conversation is new.");
-    house.says("ann", "D", "hello");
-    let claims = house.world.outside.write(S, vec![claim(2, 1)]);
-    house.world.put(claims);
-    house.world.settle();
-    let told = house.says("ann", "D", "/new");
+    let mut setup = SharedAgent::new();
+    assert_eq!(setup.asks("ann", "D", "/new"), "Andy was not asked anything here, so the conversation is new.");
+    setup.says("ann", "D", "hello");
+    let claims = setup.world.outside.write(S, vec![claim(2, 1)]);
+    setup.world.put(claims);
+    setup.world.settle();
+    let told = setup.says("ann", "D", "/new");
     assert!(told.contains(&"Andy begins a new conversation with your next message.".to_owned()), "{told:?}");
-    let stopped = house.world.state_of(MessageId::new(1));
+    let stopped = setup.world.state_of(MessageId::new(1));
     assert!(matches!(stopped, MessageState::Completed { how: Completion::Stopped(Some(_)), .. }), "{stopped:?}");
-    assert_eq!(house.world.session(S).epoch, 1);
+    assert_eq!(setup.world.session(S).epoch, 1);
     // Without a turn.
-    house.says("ann", "D", "again");
-    assert_eq!(house.asks("ann", "D", "/new"), "Andy begins a new conversation with your next message.");
-    assert_eq!(house.world.session(S).epoch, 2);
+    setup.says("ann", "D", "again");
+    assert_eq!(setup.asks("ann", "D", "/new"), "Andy begins a new conversation with your next message.");
+    assert_eq!(setup.world.session(S).epoch, 2);
 }
 
 #[test]
 fn a_frozen_agent_answers_commands_and_tells_everyone_who_waits() {
-    let mut house = SharedAgent::new();
-    house.world.configure(vec![Change::FreezeAgent(Folder::new("main").unwrap())]).unwrap();
+    let mut setup = SharedAgent::new();
+    setup.world.configure(vec![Change::FreezeAgent(Folder::new("main").unwrap())]).unwrap();
     for _ in 0..2 {
-        let told = house.asks("ann", "D", "hello");
+        let told = setup.asks("ann", "D", "hello");
         assert_eq!(
             told,
             "Your message waits: Andy was frozen by the operator. The answer comes when it may work again."
         );
     }
-    let status = house.asks("ann", "D", "/status");
+    let status = setup.asks("ann", "D", "/status");
     assert!(status.starts_with("Andy was frozen by the operator on "), "{status}");
     assert!(
         status.ends_with("\nWaiting: 2 messages.\nProvider: echo.\nModel: sonnet. Effort: the provider's default."),
         "{status}"
     );
-    house.world.configure(vec![Change::UnfreezeAgent(Folder::new("main").unwrap())]).unwrap();
-    house.world.settle();
-    assert_eq!(house.notices().len(), 3, "no notice afterwards");
+    setup.world.configure(vec![Change::UnfreezeAgent(Folder::new("main").unwrap())]).unwrap();
+    setup.world.settle();
+    assert_eq!(setup.notices().len(), 3, "no notice afterwards");
 }
 
 #[test]
 fn the_status_follows_what_the_agent_does() {
-    let mut house = SharedAgent::new();
-    assert!(house.asks("ann", "C", "/status").starts_with("Andy was not asked anything here.\nProvider"));
-    house.world.outside.startable = false;
-    house.says("ann", "C", "hello");
-    assert!(house.asks("ann", "C", "/status").starts_with("Andy cannot be started."));
-    house.world.outside.startable = true;
-    house.world.pass(Millis::minutes(60));
-    house.world.sweep();
-    house.world.settle();
-    let number = house.world.session(S).live.unwrap();
-    let claims = house.world.outside.write(S, vec![claim(2, number)]);
-    house.world.put(claims);
-    assert!(house.asks("ann", "C", "/status").starts_with("Andy is working here.\nProvider"));
-    answer(&mut house.world, 1, 2);
-    assert!(house.asks("ann", "C", "/status").starts_with("Andy is idle here.\nProvider"));
+    let mut setup = SharedAgent::new();
+    assert!(setup.asks("ann", "C", "/status").starts_with("Andy was not asked anything here.\nProvider"));
+    setup.world.outside.startable = false;
+    setup.says("ann", "C", "hello");
+    assert!(setup.asks("ann", "C", "/status").starts_with("Andy cannot be started."));
+    setup.world.outside.startable = true;
+    setup.world.pass(Millis::minutes(60));
+    setup.world.sweep();
+    setup.world.settle();
+    let number = setup.world.session(S).live.unwrap();
+    let claims = setup.world.outside.write(S, vec![claim(2, number)]);
+    setup.world.put(claims);
+    assert!(setup.asks("ann", "C", "/status").starts_with("Andy is working here.\nProvider"));
+    answer(&mut setup.world, 1, 2);
+    assert!(setup.asks("ann", "C", "/status").starts_with("Andy is idle here.\nProvider"));
 }
 
 #[test]
 fn usage_counts_messages_and_turns_of_today() {
-    let mut house = SharedAgent::new();
-    assert_eq!(house.asks("ann", "C", "/usage"), "Andy was not asked anything here.");
-    house.says("ann", "C", "one");
-    answer(&mut house.world, 1, 2);
-    house.says("olga", "C", "two");
-    let told = house.asks("ann", "C", "/usage");
+    let mut setup = SharedAgent::new();
+    assert_eq!(setup.asks("ann", "C", "/usage"), "Andy was not asked anything here.");
+    setup.says("ann", "C", "one");
+    answer(&mut setup.world, 1, 2);
+    setup.says("olga", "C", "two");
+    let told = setup.asks("ann", "C", "/usage");
     assert!(told.starts_with("Andy here, today: 2 messages, 1 turn.\nSince "), "{told}");
     assert!(told.ends_with(": 2 messages.\nCosts: not known in this chat."), "{told}");
-    house.world.step_clock(2 * 3_600_000);
-    let told = house.asks("ann", "C", "/usage");
+    setup.world.step_clock(2 * 3_600_000);
+    let told = setup.asks("ann", "C", "/usage");
     assert!(told.starts_with("Andy here, today: 2 messages, 1 turn.\nSince "), "a day has 24 hours: {told}");
-    house.world.step_clock(48 * 3_600_000);
-    let told = house.asks("ann", "C", "/usage");
+    setup.world.step_clock(48 * 3_600_000);
+    let told = setup.asks("ann", "C", "/usage");
     assert!(told.starts_with("Andy here, today: 0 messages, 0 turns.\nSince "), "{told}");
 }
 
 #[test]
 fn tasks_of_other_chats_are_not_listed() {
-    let mut house = SharedAgent::new();
-    assert_eq!(house.asks("ann", "D", "/tasks"), "Tasks of Andy here: none.");
+    let mut setup = SharedAgent::new();
+    assert_eq!(setup.asks("ann", "D", "/tasks"), "Tasks of Andy here: none.");
     let chat = |id: &str| Address {
         channel: ChannelName::new("net").unwrap(),
         platform_id: ForeignId::new("chat", id).unwrap(),
@@ -325,13 +325,13 @@ fn tasks_of_other_chats_are_not_listed() {
     };
     for number in 0..10 {
         let prompt = format!("Water\nplant {number} {}", "x".repeat(100));
-        let new = NewTask { reply: Some(chat("D")), prompt, ..schedules::new(&house.world, 600, Some("1h")) };
-        house.world.put(schedules::add(new));
+        let new = NewTask { reply: Some(chat("D")), prompt, ..schedules::new(&setup.world, 600, Some("1h")) };
+        setup.world.put(schedules::add(new));
     }
-    house.world.put(schedules::add(NewTask { reply: Some(chat("C")), ..schedules::new(&house.world, 600, None) }));
-    let told = house.asks("ann", "D", "/tasks");
+    setup.world.put(schedules::add(NewTask { reply: Some(chat("C")), ..schedules::new(&setup.world, 600, None) }));
+    let told = setup.asks("ann", "D", "/tasks");
     assert!(told.starts_with("Tasks of Andy here:\nta1 at 12:10: Water plant 0 xxx"), "{told}");
     assert!(told.ends_with("…\nand 2 more") && told.lines().count() == 10 && told.chars().count() < 1_200, "{told}");
-    let told = house.asks("ann", "C", "/tasks");
+    let told = setup.asks("ann", "C", "/tasks");
     assert!(told.starts_with("Tasks of Andy here:\nta11 at ") && told.ends_with(": Water the plants"), "{told}");
 }

@@ -14,8 +14,8 @@ use crate::world::{World, event_in};
 /// Agents, each with a chat of its own in whose threads it has sessions.
 const AGENTS: usize = 3;
 
-fn configuration(house: u32, parallel: &[u32]) -> String {
-    let mut toml = format!("max_containers = {house}\n");
+fn configuration(all: u32, parallel: &[u32]) -> String {
+    let mut toml = format!("max_containers = {all}\n");
     for (number, parallel) in parallel.iter().enumerate() {
         toml += &format!(
             "[[agents]]\nfolder = \"a{number}\"\nmax_parallel = {parallel}\n[[chats]]\nchannel = \"net\"\nplatform_id = \

@@ -11,7 +11,7 @@ use crate::host::fake_llm::FakeLlm;
 use crate::host::{CHAT, Host, wait_for};
 
 /// The CLI as an agent whose shell commands are asked about. Its owner is at the terminal of this machine.
-fn house(rules: &str) -> Option<(Host, FakeApi, PathBuf)> {
+fn setup(rules: &str) -> Option<(Host, FakeApi, PathBuf)> {
     let cli = cli()?;
     let api = FakeApi::start();
     let mut host = Host::new();
@@ -71,7 +71,7 @@ enum Program {
 
 impl Asking {
     fn cli() -> Option<Self> {
-        let (host, api, cli) = house(ASKING)?;
+        let (host, api, cli) = setup(ASKING)?;
         Some(Self { host, program: Program::Cli(cli), _api: Some(api) })
     }
 
@@ -134,7 +134,7 @@ fn kill(pid: i32) {
 
 #[test]
 fn a_person_allows_a_call_once_for_longer_or_not_at_all() {
-    let Some((host, api, _)) = house(ASKING) else { return };
+    let Some((host, api, _)) = setup(ASKING) else { return };
     host.inject("m1", &runs(""));
     let id = asked(&host);
     let shown = host.done(&["approvals", "show", &id], b"");
@@ -175,7 +175,7 @@ fn a_person_allows_a_call_once_for_longer_or_not_at_all() {
 
 #[test]
 fn a_denied_tool_is_not_asked_about() {
-    let Some((host, api, _)) = house("{ preset = \"locked\", rules = [{ deny = \"Bash(echo:*)\" }] }") else { return };
+    let Some((host, api, _)) = setup("{ preset = \"locked\", rules = [{ deny = \"Bash(echo:*)\" }] }") else { return };
     host.inject("m1", &runs(""));
     answered(&host, 1);
     let (told, is_error) = results(&api).pop().unwrap();
@@ -187,7 +187,7 @@ fn a_denied_tool_is_not_asked_about() {
 /// What an agent can write for itself: no hooks, and permission for everything.
 #[test]
 fn settings_of_the_agent_do_not_switch_questions_off() {
-    let Some((host, _api, _)) = house(ASKING) else { return };
+    let Some((host, _api, _)) = setup(ASKING) else { return };
     let place = host.data().join("groups/main/.claude");
     std::fs::create_dir_all(&place).unwrap();
     let settings =
@@ -337,7 +337,7 @@ fn a_call_of_an_acp_agent_is_not_repeated_after_a_kill_of_the_daemon() {
 /// machine; the numbers are printed.
 #[test]
 fn questions_and_answers_are_quick() {
-    let Some((host, _api, _)) = house(ASKING) else { return };
+    let Some((host, _api, _)) = setup(ASKING) else { return };
     host.inject("m1", &runs(""));
     let id = asked(&host);
     let begun = Instant::now();

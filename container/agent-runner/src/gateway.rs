@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use crate::log;
-use crate::way::{Door, Forwarder, Kind, PATIENCE};
+use crate::way::{Entry, Forwarder, Kind, PATIENCE};
 
 /// What the host says about the gateway.
 #[derive(Debug, Deserialize)]
@@ -29,8 +29,8 @@ pub(crate) fn start(asked: &str) -> io::Result<BTreeMap<String, String>> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     listener.set_nonblocking(true)?;
     let port = listener.local_addr()?.port();
-    let doors = vec![Door { listener, kind: Kind::Plain }];
-    let forwarder = Forwarder { doors, resolver: None, socket: gateway.socket, patience: PATIENCE };
+    let entries = vec![Entry { listener, kind: Kind::Plain }];
+    let forwarder = Forwarder { entries, resolver: None, socket: gateway.socket, patience: PATIENCE };
     std::thread::Builder::new().name("gateway".to_owned()).spawn(move || {
         let error = forwarder.run();
         log::note(format_args!("the model gateway is out of reach: {error}"));

@@ -18,7 +18,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CapacityLimit {
     /// The limit of the installation.
-    House,
+    Installation,
     /// The limit of one agent, even if the installation has free slots.
     Agent(AgentId),
 }
@@ -28,7 +28,7 @@ impl CapacityLimit {
     /// together.
     fn once<T: Any + Send + Sync>(self, tx: &Tx<'_, '_>, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         match self {
-            Self::House => tx.once(Basis::Runs, &(), make),
+            Self::Installation => tx.once(Basis::Runs, &(), make),
             Self::Agent(agent) => tx.once(Basis::Runs, &agent, make),
         }
     }
@@ -51,13 +51,13 @@ pub(crate) fn full(tx: &Tx<'_, '_>, of: SessionRef<'_>, provider: &ChosenProvide
     if all >= u64::from(parallel) && live(tx, CapacityLimit::Agent(agent))?.len() >= most {
         return Ok(Some(CapacityLimit::Agent(agent)));
     }
-    Ok((all >= u64::from(limit(tx)?)).then_some(CapacityLimit::House))
+    Ok((all >= u64::from(limit(tx)?)).then_some(CapacityLimit::Installation))
 }
 
 /// The incarnations that count towards a limit.
 fn live(tx: &Tx<'_, '_>, limit: CapacityLimit) -> Result<Arc<Vec<IncarnationId>>> {
     limit.once(tx, || match limit {
-        CapacityLimit::House => {
+        CapacityLimit::Installation => {
             let live = tx.db.live_incarnations.collect_range(tx, .., usize::MAX)?;
             Ok(live.into_iter().map(|(session, number)| IncarnationId { session, number }).collect())
         }
@@ -147,12 +147,13 @@ fn dispatch_waiting_of(tx: &mut Tx<'_, '_>, whose: Whose) -> Result<()> {
     let mut full: BTreeSet<CapacityLimit> = BTreeSet::new();
     for (_, session) in waiting {
         // Sessions with a slot need none, and no slot is left for the others.
-        if whose == Whose::WithoutPlace && full.contains(&CapacityLimit::House) {
+        if whose == Whose::WithoutPlace && full.contains(&CapacityLimit::Installation) {
             break;
         }
         let woken = tx.isolated(|tx| {
             let Some(row) = sessions::load(tx, session)? else { return Ok(None) };
-            let no_place = full.contains(&CapacityLimit::House) || full.contains(&CapacityLimit::Agent(row.agent));
+            let no_place =
+                full.contains(&CapacityLimit::Installation) || full.contains(&CapacityLimit::Agent(row.agent));
             let has_place = row.live.is_some();
             let skip = if has_place { whose == Whose::WithoutPlace } else { no_place };
             if skip { Ok(None) } else { dispatch::dispatch_session(tx, session) }

@@ -60,7 +60,7 @@ fn image(host: &Host, runner: &Path) {
 }
 
 /// A host whose agents run in rootless containers; none if this machine has no rootless Podman.
-fn house() -> Option<Host> {
+fn setup() -> Option<Host> {
     let skip = |why: &str| {
         eprintln!("SKIPPED: {why}; `.ci/rootless.sh` makes what is needed");
         None
@@ -99,7 +99,7 @@ fn container(host: &Host) -> String {
 
 #[test]
 fn a_daemon_without_rights_answers_from_containers() {
-    let Some(mut host) = house() else { return };
+    let Some(mut host) = setup() else { return };
     host.start();
     host.inject("m1", "hello");
     assert_eq!(host.wait_said(1), ["echo: hello"]);
@@ -136,7 +136,7 @@ fn a_daemon_without_rights_answers_from_containers() {
 
 #[test]
 fn the_list_of_attacks_holds_without_root() {
-    let Some(host) = house() else { return };
+    let Some(host) = setup() else { return };
     let answer = tested(&host);
     assert!(answer["self_test"]["runtime"].as_str().unwrap().contains("rootless"), "{answer:#}");
     all_that_is_promised(&answer, RuntimeKind::Podman);

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::{furnished, said};
-use crate::host::confined::{House, possible};
+use crate::host::confined::{Setup, possible};
 use crate::host::documents::generated;
 use crate::host::echo_host::EchoHost;
 use crate::host::skipped;
@@ -76,18 +76,18 @@ const PROGRAMS: [Tried; 7] = [
 
 #[test]
 fn programs_that_prefer_http_2_fall_back() {
-    let house = House::new();
+    let setup = Setup::new();
     if !possible() {
         return;
     }
-    if String::from_utf8_lossy(&house.hearth(&["doctor", "--offline"]).stdout).contains("install bubblewrap") {
+    if String::from_utf8_lossy(&setup.hearth(&["doctor", "--offline"]).stdout).contains("install bubblewrap") {
         return skipped("there is no bubblewrap that works");
     }
     if !Command::new("/usr/bin/python3").args(["-c", "import httpx, h2"]).output().unwrap().status.success() {
         return skipped("there is no httpx with HTTP/2 for Python; `.ci/run` installs it");
     }
-    let host = EchoHost::start(&house.path("user"));
-    furnished(&house, &host);
+    let host = EchoHost::start(&setup.path("user"));
+    furnished(&setup, &host);
     let at = format!("https://this-machine.internal:{}", host.port);
     let header = "\"Authorization: Bearer $TOKEN\"";
     let commands: Vec<String> = PROGRAMS
@@ -102,7 +102,7 @@ fn programs_that_prefer_http_2_fall_back() {
         .collect();
     let mut table = "| program | what it speaks | what it reached the host by |\n|---|---|---|\n".to_owned();
     let mut failed = Vec::new();
-    for (tried, said) in PROGRAMS.iter().zip(said(&house, &commands)) {
+    for (tried, said) in PROGRAMS.iter().zip(said(&setup, &commands)) {
         let Tried { program, speaks, result, says, .. } = tried;
         if !said.contains(says) {
             failed.push(format!("{program}: {said}"));

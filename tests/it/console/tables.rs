@@ -7,7 +7,7 @@ use super::{Console, PEOPLE, me};
 use crate::host::wait_for;
 
 /// Two agents with a task each.
-fn house() -> Console {
+fn setup() -> Console {
     let console = Console::with(PEOPLE);
     for (agent, prompt) in [("main", "Water the plants"), ("other", "Read the news")] {
         console.host.done(&["tasks", "add", agent, prompt, "--every", "2h", "--no-chat"], b"");
@@ -28,7 +28,7 @@ fn form(token: &str, what: &str, of: &str, to: &str) -> String {
 #[test]
 fn tables_have_buttons_that_do_what_commands_do() {
     let Some(mut browser) = Browser::start() else { return };
-    let console = house();
+    let console = setup();
     let here = console.here();
     browser.sign_in(&console, &[]);
     browser.go(&format!("http://{here}/tasks"));
@@ -96,7 +96,7 @@ fn tables_have_buttons_that_do_what_commands_do() {
 /// The store changes before the browser leaves the page that was open, so that page updates itself in between.
 #[test]
 fn what_was_done_is_told_to_the_page_that_opens_next() {
-    let console = house();
+    let console = setup();
     let cookie = console.sign_in(&[]);
     let token = console.get("/tasks", &cookie).field("token");
     assert_eq!(console.post("/do", &cookie, &form(&token, "pause", "ta1", "")).status, 303);
@@ -108,7 +108,7 @@ fn what_was_done_is_told_to_the_page_that_opens_next() {
 #[test]
 fn an_admin_of_one_agent_sees_and_does_nothing_to_others() {
     let Some(mut browser) = Browser::start() else { return };
-    let console = house();
+    let console = setup();
     let here = console.here();
     browser.sign_in(&console, &["--user", "telegram:6"]);
     browser.go(&format!("http://{here}/tasks"));
@@ -155,7 +155,7 @@ fn an_admin_of_one_agent_sees_and_does_nothing_to_others() {
 /// Forms that no page of the person has.
 #[test]
 fn commands_without_the_right_are_refused_and_do_nothing() {
-    let console = house();
+    let console = setup();
     let (owner, admin, member) =
         (console.sign_in(&[]), console.sign_in(&["--user", "telegram:6"]), console.sign_in(&["--user", "telegram:5"]));
     let tables = ["tasks", "host_grants", "frozen_agents", "roles", "members", "chats", "console_sessions"];

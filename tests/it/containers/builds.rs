@@ -3,10 +3,10 @@
 
 use serde_json::Value;
 
-use super::house::House;
+use super::setup::Setup;
 
 /// The base image gets a separate name for the duration of the test.
-struct Images<'a>(&'a House);
+struct Images<'a>(&'a Setup);
 
 impl Images<'_> {
     /// Names of the images of this host's agents.
@@ -26,71 +26,71 @@ impl Images<'_> {
     }
 }
 
-fn parsed(house: &House, arguments: &[&str]) -> Value {
+fn parsed(setup: &Setup, arguments: &[&str]) -> Value {
     let mut arguments = arguments.to_vec();
     arguments.push("--json");
-    serde_json::from_str(&house.host.run(&arguments, b"").stdout).unwrap()
+    serde_json::from_str(&setup.host.run(&arguments, b"").stdout).unwrap()
 }
 
-fn image_of(house: &House) -> String {
-    house.podman(&["inspect", "--format", "{{.ImageName}} {{.Image}}", &house.container()])
+fn image_of(setup: &Setup) -> String {
+    setup.podman(&["inspect", "--format", "{{.ImageName}} {{.Image}}", &setup.container()])
 }
 
 #[test]
 fn approved_packages_are_built_by_the_daemon_and_are_there() {
-    let Some(mut house) = House::with_cli() else { return };
-    house.types(1, "[[tool mcp__nanoclaw__install_packages {\"apt\":[\"tree\"],\"npm\":[\"is-odd\"]}]] [[say asked]]");
-    house.wait_shown("asked");
-    house.settle();
-    let before = image_of(&house);
+    let Some(mut setup) = Setup::with_cli() else { return };
+    setup.types(1, "[[tool mcp__nanoclaw__install_packages {\"apt\":[\"tree\"],\"npm\":[\"is-odd\"]}]] [[say asked]]");
+    setup.wait_shown("asked");
+    setup.settle();
+    let before = image_of(&setup);
     assert!(before.starts_with("localhost/hearth-agent:"), "{before}");
-    house.host.done(&["approvals", "approve", "ap1"], b"");
+    setup.host.done(&["approvals", "approve", "ap1"], b"");
     // The agent is told, and answers the person who asked.
-    house.wait_shown("container rebuilt");
-    house.settle();
-    let own = image_of(&house);
-    assert!(own.starts_with(&format!("localhost/hearth-agent-{}-main:", house.install())), "{own}");
-    house.types(
+    setup.wait_shown("container rebuilt");
+    setup.settle();
+    let own = image_of(&setup);
+    assert!(own.starts_with(&format!("localhost/hearth-agent-{}-main:", setup.install())), "{own}");
+    setup.types(
         2,
         "[[tool Bash {\"command\":\"tree --version > has.txt; ls /usr/local/lib/node_modules >> has.txt\"}]]",
     );
-    house.wait("the packages", || {
-        let has = std::fs::read_to_string(house.group("has.txt")).ok()?;
+    setup.wait("the packages", || {
+        let has = std::fs::read_to_string(setup.group("has.txt")).ok()?;
         (has.starts_with("tree v") && has.contains("is-odd")).then_some(())
     });
-    house.settle();
+    setup.settle();
 
-    let rebuilt = parsed(&house, &["agents", "restart", "main", "--rebuild"]);
+    let rebuilt = parsed(&setup, &["agents", "restart", "main", "--rebuild"]);
     assert_eq!(own.split(' ').next(), rebuilt["images"][0]["image"].as_str(), "{rebuilt}");
-    house.types(3, "[[say still here]]");
-    house.wait_shown("still here");
-    house.settle();
-    house.stop();
-    Images(&house).remove();
-    assert_eq!(Images(&house).names(), Vec::<String>::new());
+    setup.types(3, "[[say still here]]");
+    setup.wait_shown("still here");
+    setup.settle();
+    setup.stop();
+    Images(&setup).remove();
+    assert_eq!(Images(&setup).names(), Vec::<String>::new());
 }
 
 #[test]
 fn a_build_that_fails_is_told_by_status_and_doctor_and_the_agent_works_on() {
-    let Some(mut house) = House::new("provider = \"echo\"\npackages = { apt = [\"no-such-package-of-debian\"] }")
+    let Some(mut setup) = Setup::new("provider = \"echo\"\npackages = { apt = [\"no-such-package-of-debian\"] }")
     else {
         return;
     };
-    house.host.start();
-    house.types(1, "hello");
-    house.wait_shown("echo: hello");
+    setup.host.start();
+    setup.types(1, "hello");
+    setup.wait_shown("echo: hello");
     let words = "Unable to locate package no-such-package-of-debian";
-    house.wait("the failure", || {
-        let status = parsed(&house, &["status"]);
+    setup.wait("the failure", || {
+        let status = parsed(&setup, &["status"]);
         status["warnings"].to_string().contains(words).then_some(())
     });
-    let doctor = parsed(&house, &["doctor"]);
+    let doctor = parsed(&setup, &["doctor"]);
     let checks = doctor["checks"].as_array().unwrap();
     let build = checks.iter().find(|check| check["check"] == "build").unwrap_or_else(|| panic!("{doctor}"));
     assert!(build["found"].as_str().unwrap().contains(words) && build["result"] == "warn", "{build}");
-    house.types(2, "still there?");
-    house.wait_shown("echo: still there?");
-    house.settle();
-    house.stop();
-    Images(&house).remove();
+    setup.types(2, "still there?");
+    setup.wait_shown("echo: still there?");
+    setup.settle();
+    setup.stop();
+    Images(&setup).remove();
 }

@@ -1,6 +1,6 @@
 //! Networks with rules, and bound secrets, of agents in containers.
 
-use super::house::House;
+use super::setup::Setup;
 use crate::host::confined::PROTOCOL;
 use crate::host::echo_host::{EchoHost, OTHER, VALUE};
 
@@ -17,22 +17,22 @@ def answer(text):
 "#;
 
 /// Has the agent run commands, and returns what came of each.
-fn tried(house: &mut House, id: i64, commands: &[String]) -> Vec<String> {
-    std::fs::write(house.group("commands"), serde_json::to_string(commands).unwrap()).unwrap();
-    let before = house.shown().len();
-    house.types(id, "go");
-    house.wait("an answer", || (house.shown().len() > before).then_some(()));
-    let told = std::fs::read_to_string(house.group("told"));
-    serde_json::from_str(&told.unwrap_or_else(|error| panic!("{error}: {:?}", house.shown()))).unwrap()
+fn tried(setup: &mut Setup, id: i64, commands: &[String]) -> Vec<String> {
+    std::fs::write(setup.group("commands"), serde_json::to_string(commands).unwrap()).unwrap();
+    let before = setup.shown().len();
+    setup.types(id, "go");
+    setup.wait("an answer", || (setup.shown().len() > before).then_some(()));
+    let told = std::fs::read_to_string(setup.group("told"));
+    serde_json::from_str(&told.unwrap_or_else(|error| panic!("{error}: {:?}", setup.shown()))).unwrap()
 }
 
 /// An agent with this network that uses two secrets, one of them for the host.
-fn configure(house: &House, network: &str, host: &EchoHost) {
+fn configure(setup: &Setup, network: &str, host: &EchoHost) {
     for (name, value) in [("token", VALUE), ("other", OTHER)] {
-        std::fs::write(house.host.path(name), format!("{value}\n")).unwrap();
+        std::fs::write(setup.host.path(name), format!("{value}\n")).unwrap();
     }
-    let (token, other) = (house.host.path("token"), house.host.path("other"));
-    house.host.apply(&format!(
+    let (token, other) = (setup.host.path("token"), setup.host.path("other"));
+    setup.host.apply(&format!(
         "schema = 1\n[secrets.here]\nvalue = \"file:{}\"\nhosts = [\"this-machine.internal:{port}\"]\nrequests = [\"* /open/**\"]\n\
          [secrets.elsewhere]\nvalue = \"file:{}\"\nhosts = [\"elsewhere.example\"]\n\
          [[agents]]\nfolder = \"main\"\ntrust = \"trusted\"\nprovider = \"command\"\n\
@@ -42,19 +42,19 @@ fn configure(house: &House, network: &str, host: &EchoHost) {
         other.display(),
         port = host.port,
     ));
-    std::fs::create_dir_all(house.group("")).unwrap();
-    std::fs::write(house.group("agent.py"), format!("{PROTOCOL}\n{AGENT}\nmain()\n")).unwrap();
+    std::fs::create_dir_all(setup.group("")).unwrap();
+    std::fs::write(setup.group("agent.py"), format!("{PROTOCOL}\n{AGENT}\nmain()\n")).unwrap();
 }
 
 #[test]
 fn an_agent_in_a_container_uses_a_secret_and_reaches_only_what_it_may() {
-    let Some(mut house) = House::new("provider = \"echo\"") else { return };
-    let files = house.host.path("server");
+    let Some(mut setup) = Setup::new("provider = \"echo\"") else { return };
+    let files = setup.host.path("server");
     std::fs::create_dir(&files).unwrap();
     let host = EchoHost::start(&files);
-    house.host.env.push(("HEARTH_TEST_ROOTS".to_owned(), files.join("roots.pem").display().to_string()));
-    configure(&house, "listed", &host);
-    house.host.start();
+    setup.host.env.push(("HEARTH_TEST_ROOTS".to_owned(), files.join("roots.pem").display().to_string()));
+    configure(&setup, "listed", &host);
+    setup.host.start();
     let at = format!("https://this-machine.internal:{}", host.port);
     let python = |rest: &str| format!("python3 -c 'import os,socket,urllib.request as r; {rest}' 2>&1; true");
     let asks = |to: &str, header: &str| {
@@ -78,25 +78,25 @@ fn an_agent_in_a_container_uses_a_secret_and_reaches_only_what_it_may() {
         ("cat /etc/resolv.conf".to_owned(), "127.0.0.1"),
     ];
     let words: Vec<String> = commands.iter().map(|(command, _)| command.clone()).collect();
-    let said = tried(&mut house, 1, &words);
+    let said = tried(&mut setup, 1, &words);
     for ((command, expected), says) in commands.iter().zip(&said) {
         assert!(says.contains(expected), "{command}: {says}; all: {said:#?}");
         assert!([VALUE, OTHER, "[secret"].iter().all(|text| !says.contains(text)), "{command}: {says}");
     }
-    let inspected = house.podman(&["inspect", &house.container()]);
+    let inspected = setup.podman(&["inspect", &setup.container()]);
     assert!(inspected.contains("\"none\"") && !inspected.contains(VALUE) && !inspected.contains(OTHER), "{inspected}");
 
     // The container goes on without a daemon, and is known to the next one.
-    let container = house.container();
-    house.host.kill();
-    house.host.start();
-    let said = tried(&mut house, 2, &words[1..4]);
+    let container = setup.container();
+    setup.host.kill();
+    setup.host.start();
+    let said = tried(&mut setup, 2, &words[1..4]);
     for ((command, expected), says) in commands[1..4].iter().zip(&said) {
         assert!(says.contains(expected), "{command}: {says}");
     }
-    assert_eq!(house.container(), container, "it went on");
-    house.settle();
-    house.stop();
+    assert_eq!(setup.container(), container, "it went on");
+    setup.settle();
+    setup.stop();
 }
 
 /// Makes the same request by name and by the proxy at once, and says what came of each. Later turns do nothing.
@@ -117,30 +117,30 @@ def answer(text):
 /// to the proxy ends with a reason. The person is asked once.
 #[test]
 fn connections_that_wait_for_a_person_survive_the_daemon_or_end_with_a_reason() {
-    let Some(mut house) = House::new("provider = \"echo\"") else { return };
-    house.host.apply(
+    let Some(mut setup) = Setup::new("provider = \"echo\"") else { return };
+    setup.host.apply(
         "schema = 1\n[[agents]]\nfolder = \"main\"\ntrust = \"trusted\"\nprovider = \"command\"\n\
          command = [\"python3\", \"/workspace/group/agent.py\"]\nnetwork = \"ask\"\n",
     );
-    std::fs::create_dir_all(house.group("")).unwrap();
-    std::fs::write(house.group("agent.py"), format!("{PROTOCOL}\n{WAITING}\nmain()\n")).unwrap();
-    house.host.start();
-    house.types(1, "go");
-    let open = |house: &House| house.host.done(&["approvals", "list", "--json"], b"").contains("\"ap1\"");
-    house.wait("the question", || open(&house).then_some(()));
+    std::fs::create_dir_all(setup.group("")).unwrap();
+    std::fs::write(setup.group("agent.py"), format!("{PROTOCOL}\n{WAITING}\nmain()\n")).unwrap();
+    setup.host.start();
+    setup.types(1, "go");
+    let open = |setup: &Setup| setup.host.done(&["approvals", "list", "--json"], b"").contains("\"ap1\"");
+    setup.wait("the question", || open(&setup).then_some(()));
     // The other connection comes a moment later.
     std::thread::sleep(std::time::Duration::from_secs(1));
-    let container = house.container();
-    house.host.kill();
+    let container = setup.container();
+    setup.host.kill();
     std::thread::sleep(std::time::Duration::from_secs(1));
-    house.host.start();
-    assert!(open(&house), "the question stays");
-    house.host.done(&["approvals", "approve", "ap1"], b"");
-    house.wait_shown("all tried");
-    house.settle();
-    let told: Vec<String> = serde_json::from_slice(&std::fs::read(house.group("told")).unwrap()).unwrap();
+    setup.host.start();
+    assert!(open(&setup), "the question stays");
+    setup.host.done(&["approvals", "approve", "ap1"], b"");
+    setup.wait_shown("all tried");
+    setup.settle();
+    let told: Vec<String> = serde_json::from_slice(&std::fs::read(setup.group("told")).unwrap()).unwrap();
     assert!(told[0].starts_with("No answer came: Hearth was stopped"), "{told:#?}");
     assert!(told[1].starts_with("Hearth cannot reach asked.example:80"), "{told:#?}");
-    assert_eq!((house.host.rows("approvals").len(), house.container()), (1, container));
-    house.stop();
+    assert_eq!((setup.host.rows("approvals").len(), setup.container()), (1, container));
+    setup.stop();
 }

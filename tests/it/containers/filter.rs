@@ -1,6 +1,6 @@
 //! System calls that the filter denies to agents in containers, and those that it allows.
 
-use super::house::House;
+use super::setup::Setup;
 use crate::host::skipped;
 
 /// Each way to a user namespace with the system's error, and the system calls that programs need.
@@ -34,17 +34,17 @@ for argv in (["unshare", "--user", "true"], ["git", "--version"], ["node", "-e",
 
 #[test]
 fn no_way_leads_to_a_user_namespace_and_programs_run_as_ever() {
-    let Some(mut house) = House::new("provider = \"echo\"\nnetwork = \"none\"") else { return };
-    house.host.start();
-    house.types(1, "hello");
-    house.wait_shown("hello");
-    let container = house.container();
-    let doctor = house.host.run(&["doctor"], b"").stdout;
+    let Some(mut setup) = Setup::new("provider = \"echo\"\nnetwork = \"none\"") else { return };
+    setup.host.start();
+    setup.types(1, "hello");
+    setup.wait_shown("hello");
+    let container = setup.container();
+    let doctor = setup.host.run(&["doctor"], b"").stdout;
     if doctor.contains("agents can make user namespaces") {
         skipped("Podman shows no seccomp profile to make stricter");
         return;
     }
-    let found = house.podman(&["exec", &container, "python3", "-c", TRY]);
+    let found = setup.podman(&["exec", &container, "python3", "-c", TRY]);
     insta::assert_snapshot!(found, @r"
     clone EPERM
     clone-mount EPERM
@@ -59,6 +59,6 @@ fn no_way_leads_to_a_user_namespace_and_programs_run_as_ever() {
     node works
     claude works
     ");
-    house.settle();
-    house.stop();
+    setup.settle();
+    setup.stop();
 }

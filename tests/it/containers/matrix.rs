@@ -4,7 +4,7 @@
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::house::{House, podman};
+use super::setup::{Setup, podman};
 
 /// What ends suddenly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,54 +59,54 @@ impl When {
         if self == Self::Said { vec!["middle", "first answer"] } else { vec!["first answer"] }
     }
 
-    fn wait(self, house: &mut House) {
+    fn wait(self, setup: &mut Setup) {
         match self {
-            Self::Starting => house.wait("a launch", || (!house.host.rows("live").is_empty()).then_some(())),
-            Self::Asked => house.wait("the request", || (house.api.gated() > 0).then_some(())),
-            Self::Tool => house.wait("the tool", || house.group("begun").exists().then_some(())),
+            Self::Starting => setup.wait("a launch", || (!setup.host.rows("live").is_empty()).then_some(())),
+            Self::Asked => setup.wait("the request", || (setup.api.gated() > 0).then_some(())),
+            Self::Tool => setup.wait("the tool", || setup.group("begun").exists().then_some(())),
             Self::Said => {
-                house.wait_shown("middle");
-                house.wait("the request", || (house.api.gated() > 0).then_some(()));
+                setup.wait_shown("middle");
+                setup.wait("the request", || (setup.api.gated() > 0).then_some(()));
             }
             Self::Answered => {
-                house.wait("the request", || (house.api.gated() > 0).then_some(()));
-                house.signal(Signal::STOP);
-                house.api.open();
-                house.wait("the answer's file", || has_answered(house).then_some(()));
+                setup.wait("the request", || (setup.api.gated() > 0).then_some(()));
+                setup.signal(Signal::STOP);
+                setup.api.open();
+                setup.wait("the answer's file", || has_answered(setup).then_some(()));
             }
             Self::Idle => {
-                house.wait_shown("first answer");
-                house.settle();
+                setup.wait_shown("first answer");
+                setup.settle();
             }
         }
     }
 }
 
-fn has_answered(house: &House) -> bool {
-    let acks = std::fs::read_dir(house.session().join("agent/ack")).into_iter().flatten().flatten();
+fn has_answered(setup: &Setup) -> bool {
+    let acks = std::fs::read_dir(setup.session().join("agent/ack")).into_iter().flatten().flatten();
     // A file that begins with a dot is being written: an agent that dies then has not answered.
     let is_whole = |name: &str| name.ends_with(".completed.json") && !name.starts_with('.');
     acks.into_iter().any(|ack| is_whole(&ack.file_name().to_string_lossy()))
 }
 
 impl Who {
-    fn die(self, house: &mut House) {
+    fn die(self, setup: &mut Setup) {
         match self {
-            Self::Daemon => house.host.kill(),
+            Self::Daemon => setup.host.kill(),
             Self::Container => {
-                let id = house.container();
-                house.podman(&["kill", &id]);
+                let id = setup.container();
+                setup.podman(&["kill", &id]);
             }
-            Self::Runner => house.kill_process("hearth-runner"),
-            Self::Cli => house.kill_process("claude"),
+            Self::Runner => setup.kill_process("hearth-runner"),
+            Self::Cli => setup.kill_process("claude"),
             Self::Podman => {
-                house.door.close();
+                setup.proxy.close();
                 std::thread::sleep(std::time::Duration::from_secs(1));
             }
             Self::Machine => {
-                house.host.kill();
-                for id in house.containers() {
-                    house.podman(&["kill", &id]);
+                setup.host.kill();
+                for id in setup.containers() {
+                    setup.podman(&["kill", &id]);
                 }
             }
         }
@@ -122,59 +122,59 @@ impl Who {
     }
 }
 
-fn mend(house: &mut House, (who, when): (Who, When)) {
+fn mend(setup: &mut Setup, (who, when): (Who, When)) {
     if when == When::Answered && !who.ends_daemon() {
-        house.signal(Signal::CONT);
+        setup.signal(Signal::CONT);
     }
-    house.api.open();
+    setup.api.open();
     if when == When::Tool {
-        std::fs::write(house.group("go"), "").unwrap();
+        std::fs::write(setup.group("go"), "").unwrap();
     }
     if who == Who::Podman {
         std::thread::sleep(std::time::Duration::from_secs(1));
-        house.door.reopen();
+        setup.proxy.reopen();
     }
     if who.ends_daemon() {
-        house.host.start();
+        setup.host.start();
     }
 }
 
 fn case(who: Who, when: When) {
-    let Some(mut house) = House::with_cli() else { return };
-    house.types(1, &when.question());
-    when.wait(&mut house);
-    let before = if when == When::Starting { None } else { Some(house.container()) };
-    let asked = house.api.requests().len();
-    who.die(&mut house);
-    mend(&mut house, (who, when));
-    house.wait_shown("first answer");
-    house.types(2, "[[say second answer]]");
-    let shown = house.wait_shown("second answer");
+    let Some(mut setup) = Setup::with_cli() else { return };
+    setup.types(1, &when.question());
+    when.wait(&mut setup);
+    let before = if when == When::Starting { None } else { Some(setup.container()) };
+    let asked = setup.api.requests().len();
+    who.die(&mut setup);
+    mend(&mut setup, (who, when));
+    setup.wait_shown("first answer");
+    setup.types(2, "[[say second answer]]");
+    let shown = setup.wait_shown("second answer");
     let mut expected = when.seen();
     expected.push("second answer");
     assert_eq!(shown, expected, "{who:?} {when:?}");
-    house.settle();
-    let completed = house.host.states().iter().filter(|state| state.get("Completed").is_some()).count();
-    assert_eq!(completed, 2, "{who:?} {when:?}: {:?}", house.host.states());
-    assert!(house.host.rows("claims").is_empty());
+    setup.settle();
+    let completed = setup.host.states().iter().filter(|state| state.get("Completed").is_some()).count();
+    assert_eq!(completed, 2, "{who:?} {when:?}: {:?}", setup.host.states());
+    assert!(setup.host.rows("claims").is_empty());
     let tries: Vec<u64> =
-        house.host.rows("messages").iter().map(|row| row["value"]["tries"].as_u64().unwrap()).collect();
+        setup.host.rows("messages").iter().map(|row| row["value"]["tries"].as_u64().unwrap()).collect();
     let working = matches!(when, When::Asked | When::Tool | When::Said);
     let costs = working && matches!(who, Who::Container | Who::Runner | Who::Cli);
     // The next prompt may reach the CLI's pipe before the runner notices its death. Then a turn was lost.
     let met_the_dying = who == Who::Cli && when == When::Answered && tries == [0, 1];
     if when != When::Starting && !met_the_dying {
-        assert_eq!(tries, [u64::from(costs), 0], "{who:?} {when:?}: {:#?}", house.host.rows("journal"));
+        assert_eq!(tries, [u64::from(costs), 0], "{who:?} {when:?}: {:#?}", setup.host.rows("journal"));
     }
     if who.is_survived()
         && let Some(before) = before
     {
-        assert_eq!(house.container(), before, "{who:?} {when:?}: the container goes on");
+        assert_eq!(setup.container(), before, "{who:?} {when:?}: the container goes on");
         let rounds = usize::from(matches!(when, When::Tool));
-        assert_eq!(house.api.requests().len(), asked + rounds + 1, "{who:?} {when:?}: nothing is asked again");
+        assert_eq!(setup.api.requests().len(), asked + rounds + 1, "{who:?} {when:?}: nothing is asked again");
     }
-    house.stop();
-    assert_eq!(house.shown(), expected);
+    setup.stop();
+    assert_eq!(setup.shown(), expected);
 }
 
 /// Crashes every process at this moment, in parallel, each on a host of its own.

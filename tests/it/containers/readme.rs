@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::house::House;
+use super::setup::Setup;
 use crate::host::fake_telegram::TOKEN;
 
 /// The part of the document with these steps.
@@ -18,7 +18,7 @@ fn blocks<'a>(way: &'a str, fence: &str) -> Vec<&'a str> {
 
 #[test]
 fn from_nothing_to_an_agent_on_telegram() {
-    let Some(mut house) = House::empty() else { return };
+    let Some(mut setup) = Setup::empty() else { return };
     let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/setup.md")).unwrap();
     let way = way(&readme);
     let shell = blocks(way, "```sh\n");
@@ -30,13 +30,13 @@ fn from_nothing_to_an_agent_on_telegram() {
     let after =
         ["hearth channels pair telegram", "hearth approvals list", "hearth approvals approve ap1", "hearth why latest"];
     assert_eq!(steps, [&before[..], &after].concat());
-    let home = house.host.path(".");
+    let home = setup.host.path(".");
     for (name, secret) in [("bot-token", TOKEN), ("api-key", "sk-ant-test")] {
         std::fs::write(home.join(name), secret).unwrap();
         std::fs::set_permissions(home.join(name), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     }
     // The fake servers for Telegram and the agent CLI's API have other addresses than the real ones.
-    let (telegram, api) = (house.telegram.url(), house.api.port());
+    let (telegram, api) = (setup.telegram.url(), setup.api.port());
     let file = blocks(way, "```toml\n")[0].replace("/home/you", home.to_str().unwrap());
     let file = file.replacen("[[agents]]", &format!("base_url = \"{telegram}\"\n[[agents]]"), 1);
     // The model gateway asks the API, from this machine.
@@ -44,22 +44,22 @@ fn from_nothing_to_an_agent_on_telegram() {
     let file = file.replacen("env = {", &elsewhere, 1);
     std::fs::write(home.join("agent.toml"), file).unwrap();
 
-    house.host.done(&["up"], b"");
-    house.host.done(&["apply", home.join("agent.toml").to_str().unwrap()], b"");
-    house.host.start();
-    let status = house.host.done(&["status"], b"");
+    setup.host.done(&["up"], b"");
+    setup.host.done(&["apply", home.join("agent.toml").to_str().unwrap()], b"");
+    setup.host.start();
+    let status = setup.host.done(&["status"], b"");
     assert!(status.contains("channel: telegram"), "{status}");
     // An agent with several destinations has to name one.
-    house.types(7, r#"hello [[say {{message to="ann"}}hello from afar{{/message}}]]"#);
-    let asked = house.wait("somebody to be asked", || {
-        let listed: Value = serde_json::from_str(&house.host.done(&["approvals", "list", "--json"], b"")).unwrap();
+    setup.types(7, r#"hello [[say {{message to="ann"}}hello from afar{{/message}}]]"#);
+    let asked = setup.wait("somebody to be asked", || {
+        let listed: Value = serde_json::from_str(&setup.host.done(&["approvals", "list", "--json"], b"")).unwrap();
         listed.to_string().contains("ap1").then_some(listed)
     });
     assert!(asked.to_string().contains("telegram"), "{asked}");
-    house.host.done(&["approvals", "approve", "ap1"], b"");
-    house.wait("an answer", || (house.shown() == ["hello from afar"]).then_some(()));
-    let why = house.host.done(&["why", "latest"], b"");
+    setup.host.done(&["approvals", "approve", "ap1"], b"");
+    setup.wait("an answer", || (setup.shown() == ["hello from afar"]).then_some(()));
+    let why = setup.host.done(&["why", "latest"], b"");
     assert!(why.contains("ap1 was approved"), "{why}");
-    house.settle();
-    house.stop();
+    setup.settle();
+    setup.stop();
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::house::House;
+use super::setup::Setup;
 use crate::host::fake_api::{FakeApi, Trouble};
 
 /// What Ann is told about a message that failed.
@@ -28,34 +28,34 @@ enum End {
     Failed,
 }
 
-fn tries(house: &House) -> u64 {
-    house.host.rows("messages").iter().map(|row| row["value"]["tries"].as_u64().unwrap()).max().unwrap_or_default()
+fn tries(setup: &Setup) -> u64 {
+    setup.host.rows("messages").iter().map(|row| row["value"]["tries"].as_u64().unwrap()).max().unwrap_or_default()
 }
 
-fn wait(house: &House, until: Until) {
+fn wait(setup: &Setup, until: Until) {
     match until {
-        Until::Told(text) => drop(house.wait_shown(text)),
+        Until::Told(text) => drop(setup.wait_shown(text)),
         Until::Failed(why) => {
-            house.wait_shown(FAILED);
-            let told = house.host.done(&["why", "ms1"], b"");
+            setup.wait_shown(FAILED);
+            let told = setup.host.done(&["why", "ms1"], b"");
             assert!(told.contains(why), "{told}");
         }
-        Until::Tries(count) => house.wait("tries", || (tries(house) >= count).then_some(())),
-        Until::Asked(count) => house.wait("requests", || (house.api.requests().len() >= count).then_some(())),
+        Until::Tries(count) => setup.wait("tries", || (tries(setup) >= count).then_some(())),
+        Until::Asked(count) => setup.wait("requests", || (setup.api.requests().len() >= count).then_some(())),
     }
 }
 
 /// One message that meets a failing API, and one after it.
 fn case(trouble: Trouble, until: Until, end: End) {
-    let Some(house) = House::with_cli() else { return };
-    house.api.trouble(Some(trouble));
-    house.types(1, "[[say first answer]]");
-    wait(&house, until);
-    house.api.trouble(None);
-    assert_end(&house, until, end);
+    let Some(setup) = Setup::with_cli() else { return };
+    setup.api.trouble(Some(trouble));
+    setup.types(1, "[[say first answer]]");
+    wait(&setup, until);
+    setup.api.trouble(None);
+    assert_end(&setup, until, end);
 }
 
-fn assert_end(house: &House, until: Until, end: End) {
+fn assert_end(setup: &Setup, until: Until, end: End) {
     let mut expected: Vec<&str> = Vec::new();
     match until {
         Until::Told(text) => expected.push(text),
@@ -63,29 +63,29 @@ fn assert_end(house: &House, until: Until, end: End) {
         Until::Tries(_) | Until::Asked(_) => {}
     }
     if end == End::Answered {
-        house.wait_shown("first answer");
+        setup.wait_shown("first answer");
         expected.push("first answer");
     }
-    house.types(2, "[[say second answer]]");
-    let shown = house.wait_shown("second answer");
+    setup.types(2, "[[say second answer]]");
+    let shown = setup.wait_shown("second answer");
     expected.push("second answer");
     assert_eq!(shown.len(), expected.len(), "{expected:?}: {shown:?}");
     assert!(shown.iter().zip(&expected).all(|(shown, expected)| shown.contains(expected)), "{expected:?}: {shown:?}");
-    house.settle();
-    let failed = house.host.states().iter().filter(|state: &&Value| state.get("Failed").is_some()).count();
+    setup.settle();
+    let failed = setup.host.states().iter().filter(|state: &&Value| state.get("Failed").is_some()).count();
     assert_eq!(failed, usize::from(end == End::Failed));
 }
 
 /// Asserts that waiting cost no try.
 fn assert_no_try(trouble: Trouble) {
-    let Some(house) = House::with_cli() else { return };
+    let Some(setup) = Setup::with_cli() else { return };
     let until = Until::Told("Your message waits");
-    house.api.trouble(Some(trouble));
-    house.types(1, "[[say first answer]]");
-    wait(&house, until);
-    house.api.trouble(None);
-    assert_end(&house, until, End::Answered);
-    assert_eq!(tries(&house), 0);
+    setup.api.trouble(Some(trouble));
+    setup.types(1, "[[say first answer]]");
+    wait(&setup, until);
+    setup.api.trouble(None);
+    assert_end(&setup, until, End::Answered);
+    assert_eq!(tries(&setup), 0);
 }
 
 #[test]
@@ -127,27 +127,27 @@ fn an_answer_that_breaks_off_is_asked_for_again() {
 /// Without further input the CLI waits five minutes. People who do not want to wait restart the agent.
 #[test]
 fn an_answer_that_never_goes_on_is_asked_for_again_when_the_agent_is_started_again() {
-    let Some(house) = House::with_cli() else { return };
+    let Some(setup) = Setup::with_cli() else { return };
     let until = Until::Asked(1);
-    house.api.trouble(Some(Trouble::Stalls));
-    house.types(1, "[[say first answer]]");
-    wait(&house, until);
-    house.api.trouble(None);
-    house.host.done(&["agents", "restart", "main"], b"");
-    assert_end(&house, until, End::Answered);
-    assert_eq!(tries(&house), 0, "it was the operator's wish");
+    setup.api.trouble(Some(Trouble::Stalls));
+    setup.types(1, "[[say first answer]]");
+    wait(&setup, until);
+    setup.api.trouble(None);
+    setup.host.done(&["agents", "restart", "main"], b"");
+    assert_end(&setup, until, End::Answered);
+    assert_eq!(tries(&setup), 0, "it was the operator's wish");
 }
 
 #[test]
 fn an_api_that_is_down_is_tried_again() {
-    let Some(mut house) = House::with_cli() else { return };
-    let port = house.api.port();
+    let Some(mut setup) = Setup::with_cli() else { return };
+    let port = setup.api.port();
     let silent = FakeApi::start();
-    drop(std::mem::replace(&mut house.api, silent));
-    house.types(1, "[[say first answer]]");
+    drop(std::mem::replace(&mut setup.api, silent));
+    setup.types(1, "[[say first answer]]");
     let until = Until::Told("the agent's provider cannot be reached");
-    wait(&house, until);
-    house.api = FakeApi::start_at(port);
-    assert_end(&house, until, End::Answered);
-    assert_eq!(tries(&house), 0);
+    wait(&setup, until);
+    setup.api = FakeApi::start_at(port);
+    assert_end(&setup, until, End::Answered);
+    assert_eq!(tries(&setup), 0);
 }

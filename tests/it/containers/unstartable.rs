@@ -6,15 +6,15 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-use super::house::{House, podman};
+use super::setup::{Setup, podman};
 
 /// Podman reads the names of an image, changes them and writes them back. Of two concurrent changes to one image, one
 /// is lost.
 static NAMES: Mutex<()> = Mutex::new(());
 
-fn rename(house: &House, arguments: &[&str]) {
+fn rename(setup: &Setup, arguments: &[&str]) {
     let _alone = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    house.podman(arguments);
+    setup.podman(arguments);
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,12 +27,12 @@ enum Image {
 
 impl Image {
     /// Replaces the image with this one.
-    fn put(self, house: &House, name: &str) {
-        rename(house, &["untag", name, name]);
+    fn put(self, setup: &Setup, name: &str) {
+        rename(setup, &["untag", name, name]);
         if self == Self::Missing {
             return;
         }
-        let root = house.host.path("root");
+        let root = setup.host.path("root");
         let bin = root.join("usr/local/bin");
         std::fs::create_dir_all(&bin).unwrap();
         if self == Self::WithForeignRunner {
@@ -40,7 +40,7 @@ impl Image {
             std::fs::write(&runner, b"\x7fELF of another kind").unwrap();
             std::fs::set_permissions(&runner, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         }
-        let tar = house.host.path("image.tar");
+        let tar = setup.host.path("image.tar");
         assert!(
             Command::new("tar")
                 .arg("-C")
@@ -51,7 +51,7 @@ impl Image {
                 .unwrap()
                 .success()
         );
-        house.podman(&["import", "--quiet", tar.to_str().unwrap(), name]);
+        setup.podman(&["import", "--quiet", tar.to_str().unwrap(), name]);
     }
 
     fn words(self) -> &'static str {
@@ -63,29 +63,29 @@ impl Image {
 }
 
 fn case(image: Image) {
-    let (Some(mut house), Some((_, whole))) = (House::new("provider = \"echo\""), podman()) else { return };
+    let (Some(mut setup), Some((_, whole))) = (Setup::new("provider = \"echo\""), podman()) else { return };
     let name = format!("localhost/hearth-test-{}:1", format!("{image:?}").to_lowercase());
-    rename(&house, &["tag", &whole, &name]);
-    house.host.apply(&format!("schema = 1\nimage = \"{name}\"\n"));
-    house.host.start();
-    image.put(&house, &name);
-    house.types(1, "hello");
-    let told = house.wait_shown("The agent is not available").remove(0);
+    rename(&setup, &["tag", &whole, &name]);
+    setup.host.apply(&format!("schema = 1\nimage = \"{name}\"\n"));
+    setup.host.start();
+    image.put(&setup, &name);
+    setup.types(1, "hello");
+    let told = setup.wait_shown("The agent is not available").remove(0);
     assert!(told.contains("Your message waits") && !told.contains(image.words()), "{told}");
-    let doctor: Value = serde_json::from_str(&house.host.run(&["doctor", "--json"], b"").stdout).unwrap();
+    let doctor: Value = serde_json::from_str(&setup.host.run(&["doctor", "--json"], b"").stdout).unwrap();
     let found = doctor["checks"].to_string();
-    let session = || house.host.done(&["sessions", "show", "se1"], b"");
+    let session = || setup.host.done(&["sessions", "show", "se1"], b"");
     assert!(found.contains("agent main failed to start") && found.contains(image.words()), "{found}\n{}", session());
-    rename(&house, &["untag", &name, &name]);
-    rename(&house, &["tag", &whole, &name]);
-    house.wait_shown("echo: hello");
-    house.types(2, "are you there?");
-    let shown = house.wait_shown("echo: are you there?");
+    rename(&setup, &["untag", &name, &name]);
+    rename(&setup, &["tag", &whole, &name]);
+    setup.wait_shown("echo: hello");
+    setup.types(2, "are you there?");
+    let shown = setup.wait_shown("echo: are you there?");
     assert_eq!(shown, [told.as_str(), "echo: hello", "echo: are you there?"], "told once, and by itself");
-    house.settle();
-    assert_eq!(house.host.rows("messages").iter().filter(|row| row["value"]["tries"] != 0).count(), 0);
-    house.stop();
-    rename(&house, &["untag", &name, &name]);
+    setup.settle();
+    assert_eq!(setup.host.rows("messages").iter().filter(|row| row["value"]["tries"] != 0).count(), 0);
+    setup.stop();
+    rename(&setup, &["untag", &name, &name]);
 }
 
 #[test]

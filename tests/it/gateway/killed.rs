@@ -35,7 +35,7 @@ const THREADS: usize = 6;
 const MOST: usize = 16;
 
 /// A host whose agent has its key at the gateway; its second call is made with these words.
-fn house(api: &FakeApi, second: &str) -> Option<Host> {
+fn setup(api: &FakeApi, second: &str) -> Option<Host> {
     let host = host_with("network = \"none\"", &AGENT.replace("SECOND", second))?;
     give_key(&host, api);
     Some(host)
@@ -73,7 +73,7 @@ fn assert_billed(host: &Host, calls: usize) {
 #[test]
 fn a_counted_call_is_billed_once_when_the_daemon_dies_in_the_next_stream() {
     let api = FakeApi::start();
-    let Some(mut host) = house(&api, "[[stop 4]] [[say half and whole]]") else { return };
+    let Some(mut host) = setup(&api, "[[stop 4]] [[say half and whole]]") else { return };
     host.start();
     host.inject("m1", "go");
     wait_for("half of the second answer", || (api.gated() == 1).then_some(()));
@@ -99,7 +99,7 @@ fn a_counted_call_is_billed_once_when_the_daemon_dies_in_the_next_stream() {
 #[test]
 fn a_death_at_every_point_of_a_turn_bills_no_call_twice() {
     let api = FakeApi::start();
-    let Some(origin) = house(&api, "[[say two]]") else { return };
+    let Some(origin) = setup(&api, "[[say two]]") else { return };
     origin.inject("m1", "go");
     let (points, _) = turn(&origin, None);
     let at = pick("a turn with counted calls", &points, MOST);

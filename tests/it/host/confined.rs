@@ -17,16 +17,16 @@ pub(crate) fn possible() -> bool {
 }
 
 /// A data directory, with a home of the user beside it.
-pub(crate) struct House {
+pub(crate) struct Setup {
     directory: tempfile::TempDir,
 }
 
-impl House {
+impl Setup {
     pub(crate) fn new() -> Self {
-        let house = Self { directory: tempfile::tempdir().unwrap() };
-        std::fs::create_dir(house.path("user")).unwrap();
-        std::fs::write(house.path("user/key"), "the user's key").unwrap();
-        house
+        let setup = Self { directory: tempfile::tempdir().unwrap() };
+        std::fs::create_dir(setup.path("user")).unwrap();
+        std::fs::write(setup.path("user/key"), "the user's key").unwrap();
+        setup
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

@@ -108,7 +108,7 @@ fn a_step() -> impl Strategy<Value = Step> {
 
 /// Engine and reference, side by side.
 struct Pair {
-    house: ModelState,
+    setup: ModelState,
     world: World,
     sent: Vec<String>,
     /// The newest card of each subject, and where it was shown.
@@ -130,7 +130,7 @@ impl Pair {
         world.configure(vec![channel("net", ChannelKind::Telegram)]).unwrap();
         world.apply(&configuration());
         world.settle();
-        Self { house: ModelState::new(), world, sent: Vec::new(), cards }
+        Self { setup: ModelState::new(), world, sent: Vec::new(), cards }
     }
 
     fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
@@ -138,24 +138,24 @@ impl Pair {
             Step::Said(said) => self.say(said)?,
             Step::Again(at) => self.again(at)?,
             Step::Introduce(first, who) => {
-                self.house.introduce(agent(first), who);
+                self.setup.introduce(agent(first), who);
                 self.configure(Change::AddMember(folder(first), person(who)));
             }
             Step::Forget(first, who) => {
-                self.house.forget(agent(first), who);
+                self.setup.forget(agent(first), who);
                 self.configure(Change::RemoveMember(folder(first), person(who)));
             }
             Step::Decide(by, yes) => self.decide(by, yes),
             Step::Mute(first, at) => {
-                self.house.mute(agent(first), at);
+                self.setup.mute(agent(first), at);
                 self.configure(Change::Mute(folder(first), address(at)));
             }
             Step::Unmute(first, at) => {
-                self.house.unmute(agent(first), at);
+                self.setup.unmute(agent(first), at);
                 self.configure(Change::Unmute(folder(first), address(at)));
             }
             Step::EndListening(first, at) => {
-                self.house.end_listening(agent(first), at);
+                self.setup.end_listening(agent(first), at);
                 self.configure(Change::EndSticky(folder(first), address(at)));
             }
             Step::Pass(seconds) => self.pass(seconds * 1_000),
@@ -169,7 +169,7 @@ impl Pair {
             }
             Step::Die(nth) => self.die(nth),
             Step::Restart => {
-                self.house.restart();
+                self.setup.restart();
                 self.world.restart();
             }
         }
@@ -186,7 +186,7 @@ impl Pair {
         let json = with_threads(Some(CHATS[chat].threads), &json);
         let report = self.world.inject(&json);
         self.sent.push(json);
-        let (words, refused) = self.house.say(said);
+        let (words, refused) = self.setup.say(said);
         prop_assert_eq!(heard(&report), words, "{:?}", report);
         prop_assert_eq!(report.reason.map(|reason| reason.as_str()), refused);
         Ok(())
@@ -196,7 +196,7 @@ impl Pair {
         let at = at % self.sent.len().max(1);
         if let Some(json) = self.sent.get(at) {
             prop_assert_eq!(self.world.inject(&json.clone()).outcome, Outcome::Duplicate);
-            self.house.again(at);
+            self.setup.again(at);
         }
         Ok(())
     }
@@ -207,7 +207,7 @@ impl Pair {
     }
 
     fn decide(&mut self, by: Option<usize>, yes: bool) {
-        let Some((chat, who)) = self.house.oldest_asked() else { return };
+        let Some((chat, who)) = self.setup.oldest_asked() else { return };
         let open: Vec<(ApprovalId, Approval)> = self.world.read(|db, txn| db.approvals.iter(txn)?.collect());
         let is = |approval: &Approval| {
             let about = matches!(&approval.about, ApprovalSubject::Sender { sender, .. } if *sender == person(who));
@@ -222,20 +222,20 @@ impl Pair {
                 Input::Pressed(Press { by: person(who), at, button: card.button(u32::from(!yes)) })
             }
         });
-        self.house.decide((chat, who), by, yes);
+        self.setup.decide((chat, who), by, yes);
     }
 
     fn pass(&mut self, ms: u64) {
         self.world.pass(Millis::new(ms));
         self.world.sweep();
-        self.house.pass(ms);
+        self.setup.pass(ms);
         // Stopped runs are gone now, and their output is collected.
         self.world.settle();
         self.world.sweep();
     }
 
     fn is_busy(&self, talk: Talk) -> bool {
-        self.house.claimed(talk).is_some() || !self.house.offered(talk).is_empty()
+        self.setup.claimed(talk).is_some() || !self.setup.offered(talk).is_empty()
     }
 
     fn end_all(&mut self) {
@@ -248,20 +248,20 @@ impl Pair {
     }
 
     fn place(&self, at: usize) -> (SessionId, u64) {
-        let message = &self.house.messages[at];
+        let message = &self.setup.messages[at];
         let id = self.ids()[&(message.talk.0, message.event)];
         let row = self.world.message(id);
         (row.session, row.seq)
     }
 
     fn work(&mut self, talk: Talk, work: Work) {
-        let begun = self.house.claimed(talk);
-        let Some(at) = begun.or(self.house.offered(talk).first().copied()) else { return };
+        let begun = self.setup.claimed(talk);
+        let Some(at) = begun.or(self.setup.offered(talk).first().copied()) else { return };
         let (session, seq) = self.place(at);
         let number = self.world.outside.running[&session];
         let found = match begun {
             None => {
-                self.house.claim(at);
+                self.setup.claim(at);
                 claim(seq, number)
             }
             Some(at) => self.go_on(at, (session, seq, number), work),
@@ -271,12 +271,12 @@ impl Pair {
     }
 
     fn go_on(&mut self, at: usize, (session, seq, number): (SessionId, u64, u32), work: Work) -> CollectedRecord {
-        let beside = if matches!(work, Work::EndsAll | Work::LaterAll) { self.house.beside(at) } else { vec![] };
+        let beside = if matches!(work, Work::EndsAll | Work::LaterAll) { self.setup.beside(at) } else { vec![] };
         let also: Vec<u64> = beside.iter().map(|at| self.place(*at).1).collect();
         let those = [vec![at], beside].concat();
         match work {
             Work::Ends | Work::EndsAll => {
-                self.house.end(&those, true);
+                self.setup.end(&those, true);
                 let mut found = end(seq, number, vec![]);
                 if let Record::End { also: others, .. } = &mut found.record {
                     *others = also;
@@ -284,15 +284,15 @@ impl Pair {
                 found
             }
             Work::Fails => {
-                self.house.end(&those, false);
+                self.setup.end(&those, false);
                 failed(seq, number, "no luck")
             }
             Work::Later | Work::LaterAll => {
-                self.house.give_back(&those);
+                self.setup.give_back(&those);
                 try_again(seq, also, number, RetryHint::Later)
             }
             Work::Says => {
-                self.house.get_on(at);
+                self.setup.get_on(at);
                 let words = self.world.session(session).next_agent_number();
                 mid_turn(said(words, number, Some(seq), Recipient::Reply))
             }
@@ -301,12 +301,12 @@ impl Pair {
 
     /// An agent dies while it works on something.
     fn die(&mut self, nth: usize) {
-        let Some(at) = nth_of(nth, talks().into_iter().filter_map(|talk| self.house.claimed(talk)).collect()) else {
+        let Some(at) = nth_of(nth, talks().into_iter().filter_map(|talk| self.setup.claimed(talk)).collect()) else {
             return;
         };
         let (session, _) = self.place(at);
         let number = self.world.outside.running[&session];
-        self.house.give_back(&[at]);
+        self.setup.give_back(&[at]);
         let gone = self.world.outside.end(session, number, Exit::Signal(9));
         self.world.put(gone);
     }
@@ -329,9 +329,9 @@ impl Pair {
     /// waits for a decision, and all refusals are recorded.
     fn compare(&self) -> Result<(), TestCaseError> {
         let ids = self.ids();
-        prop_assert_eq!(ids.len(), self.house.messages.len());
+        prop_assert_eq!(ids.len(), self.setup.messages.len());
         let mut sessions: BTreeMap<Talk, SessionId> = BTreeMap::new();
-        for message in &self.house.messages {
+        for message in &self.setup.messages {
             let row = self.world.message(ids[&(message.talk.0, message.event)]);
             let state = match (&row.state, row.trigger) {
                 (MessageState::Pending(_), true) => "waits",
@@ -361,8 +361,8 @@ impl Pair {
             self.compare_offers(talk)?;
         }
         let (asked, held) = self.world.read(|db, txn| Ok((db.approvals_due.len(txn)?, db.held_messages.len(txn)?)));
-        prop_assert_eq!((asked, held), (self.house.asked() as u64, self.house.held() as u64));
-        prop_assert_eq!(self.refusals(), self.house.refusals.clone());
+        prop_assert_eq!((asked, held), (self.setup.asked() as u64, self.setup.held() as u64));
+        prop_assert_eq!(self.refusals(), self.setup.refusals.clone());
         self.world.assert_sound();
         Ok(())
     }
@@ -378,8 +378,8 @@ impl Pair {
 
     /// An agent with work runs, and has exactly that work in its mailbox.
     fn compare_offers(&self, talk: Talk) -> Result<(), TestCaseError> {
-        let mut due = self.house.offered(talk);
-        due.extend(self.house.claimed(talk));
+        let mut due = self.setup.offered(talk);
+        due.extend(self.setup.claimed(talk));
         let Some(first) = due.first() else { return Ok(()) };
         let (session, _) = self.place(*first);
         prop_assert!(self.world.outside.running.contains_key(&session), "{talk:?} has {due:?} to do and sleeps");

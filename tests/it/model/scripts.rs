@@ -17,7 +17,7 @@ fn a_message_over_which_everybody_dies_is_given_up() {
         step(Step::Work(0, Work::Ends));
         step(Step::Die(0));
     }
-    assert_eq!(pair.house.messages[0].state, State::Failed);
+    assert_eq!(pair.setup.messages[0].state, State::Failed);
 }
 
 /// More events in one thread than random inputs produce: following lasts for a day from the last engagement, a mute
@@ -48,7 +48,7 @@ fn a_turn_is_tried_again_as_a_whole() {
     let steps = [vec![said], again(Work::Later).to_vec(), vec![said], again(Work::LaterAll).to_vec()].concat();
     steps.into_iter().for_each(&mut step);
     step(Step::Pass(7));
-    assert_eq!(pair.house.offered(("a", Some((0, 0)))).len(), 2);
+    assert_eq!(pair.setup.offered(("a", Some((0, 0)))).len(), 2);
 }
 
 /// More unknown senders than random events produce: the number of open approvals and of held messages is limited, and a
@@ -65,7 +65,7 @@ fn strangers_wait_in_bounds() {
     step(Step::Decide(Some(4), true));
     step(Step::Decide(None, true));
     step(said(3));
-    assert_eq!((pair.house.asked(), pair.house.held()), (1, 1));
+    assert_eq!((pair.setup.asked(), pair.setup.held()), (1, 1));
 }
 
 /// Earlier than random events produce: a run that writes about a message is not stuck, even if its output is collected
@@ -81,6 +81,6 @@ fn what_is_said_at_once_counts() {
     ] {
         script.into_iter().for_each(&mut step);
     }
-    let of_a = pair.house.messages.iter().filter(|message| message.talk.0 == "a");
+    let of_a = pair.setup.messages.iter().filter(|message| message.talk.0 == "a");
     assert_eq!(of_a.map(|message| message.tries).collect::<Vec<_>>(), [0, 1]);
 }

@@ -22,7 +22,7 @@ pub(crate) const HOUR: i64 = 60 * MINUTE;
 pub(crate) const DAY: i64 = 24 * HOUR;
 
 /// The store that holds the tasks.
-pub(crate) trait House {
+pub(crate) trait TaskHost {
     fn world(&self) -> &World;
 
     /// Sends a command; none if there was no space for it.
@@ -181,58 +181,58 @@ impl Book {
     }
 
     /// Applies a command to one of the tasks. All queued inputs were processed before.
-    pub(crate) fn command(&mut self, house: &mut impl House, chance: &mut Chance) {
+    pub(crate) fn command(&mut self, host: &mut impl TaskHost, chance: &mut Chance) {
         let at = *chance.pick(&self.open());
         let id = self.series[at].id;
         match chance.next(8) {
             0 | 1 => {
-                self.series[at].paused |= self.tell(house, TaskCommand::Pause(id));
+                self.series[at].paused |= self.tell(host, TaskCommand::Pause(id));
             }
-            2..=4 => self.resume(house, at),
-            5 => self.change(house, chance, at),
+            2..=4 => self.resume(host, at),
+            5 => self.change(host, chance, at),
             6 => {
-                if self.tell(house, TaskCommand::Run(id)) {
-                    self.by_hand.insert((id, house.now()));
-                    self.series[at].touch(house.now());
+                if self.tell(host, TaskCommand::Run(id)) {
+                    self.by_hand.insert((id, host.now()));
+                    self.series[at].touch(host.now());
                 }
             }
             _ => {
-                if self.tell(house, TaskCommand::Cancel(id)) {
-                    self.pass(house.now(), at);
+                if self.tell(host, TaskCommand::Cancel(id)) {
+                    self.pass(host.now(), at);
                     self.series[at].over = true;
                 }
             }
         }
     }
 
-    fn tell(&mut self, house: &mut impl House, command: TaskCommand) -> bool {
+    fn tell(&mut self, host: &mut impl TaskHost, command: TaskCommand) -> bool {
         let id = match &command {
             TaskCommand::Pause(id) | TaskCommand::Resume(id) | TaskCommand::Set(id, _) => Some(*id),
             _ => None,
         };
-        let done = matches!(house.tell(command), Some(Reply::Task(..)));
+        let done = matches!(host.tell(command), Some(Reply::Task(..)));
         for series in self.series.iter_mut().filter(|series| done && Some(series.id) == id) {
-            series.touch(house.now());
+            series.touch(host.now());
         }
         done
     }
 
-    fn resume(&mut self, house: &mut impl House, at: usize) {
-        if self.tell(house, TaskCommand::Resume(self.series[at].id)) {
+    fn resume(&mut self, host: &mut impl TaskHost, at: usize) {
+        if self.tell(host, TaskCommand::Resume(self.series[at].id)) {
             self.series[at].paused = false;
-            self.look(house.now());
+            self.look(host.now());
         }
     }
 
-    fn change(&mut self, house: &mut impl House, chance: &mut Chance, at: usize) {
+    fn change(&mut self, host: &mut impl TaskHost, chance: &mut Chance, at: usize) {
         let kind = kind(chance);
         if self.series[at].kind == Kind::Once || self.series[at].kind == kind {
             return;
         }
         let change = TaskChange { recurrence: Patch::Set(text(&kind)), ..TaskChange::default() };
-        if self.tell(house, TaskCommand::Set(self.series[at].id, Box::new(change))) {
-            self.pass(house.now(), at); // slots of the old schedule that had come were skipped
-            let (now, series) = (house.now(), &mut self.series[at]);
+        if self.tell(host, TaskCommand::Set(self.series[at].id, Box::new(change))) {
+            self.pass(host.now(), at); // slots of the old schedule that had come were skipped
+            let (now, series) = (host.now(), &mut self.series[at]);
             (series.kind, series.anchor, series.cursor, series.floor) = (kind, now, now, None);
         }
     }
@@ -246,11 +246,11 @@ impl Book {
     }
 
     /// Adds a series to some agent.
-    pub(crate) fn add(&mut self, house: &mut impl House, chance: &mut Chance) {
+    pub(crate) fn add(&mut self, host: &mut impl TaskHost, chance: &mut Chance) {
         let agent = usize::try_from(chance.next(u64::try_from(self.zones.len()).unwrap())).unwrap();
         let once = chance.one_in(6);
         let kind = if once { Kind::Once } else { kind(chance) };
-        let now = house.now();
+        let now = host.now();
         let first = (once || chance.one_in(4)).then(|| now + HOUR + chance.below(40 * DAY));
         let missed = *chance.pick(&[Missed::RunOnce, Missed::RunOnce, Missed::Skip, Missed::RunAll(3)]);
         let overlap = *chance.pick(&[Overlap::Refuse, Overlap::Queue]);
@@ -267,7 +267,7 @@ impl Book {
             origin: TaskOrigin::Operator,
             allow: Vec::new(),
         };
-        let Some(reply) = house.tell(TaskCommand::Add(Box::new(new))) else { return };
+        let Some(reply) = host.tell(TaskCommand::Add(Box::new(new))) else { return };
         let Reply::Task(id, _) = reply else { panic!("{reply:?}") };
         self.series.push(Series {
             id,

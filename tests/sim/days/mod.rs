@@ -51,7 +51,7 @@ use self::restored::Saved;
 use self::room::Room;
 use self::setting::DOOMED;
 use self::stray::is_idempotent;
-use crate::slots::{Book, DAY, House, changes};
+use crate::slots::{Book, DAY, TaskHost, changes};
 use crate::world::chance::Chance;
 use crate::world::{World, channel};
 
@@ -129,7 +129,7 @@ pub(crate) struct Sim {
     pub(crate) inputs: u64,
 }
 
-impl House for Sim {
+impl TaskHost for Sim {
     fn world(&self) -> &World {
         &self.world
     }

@@ -48,7 +48,7 @@ pub(crate) enum Kind {
 
 /// Where programs connect.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct Entry {
     pub(crate) listener: TcpListener,
     pub(crate) kind: Kind,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Door {
 /// Forwards connections to one socket.
 #[derive(Debug)]
 pub(crate) struct Forwarder {
-    pub(crate) doors: Vec<Door>,
+    pub(crate) entries: Vec<Entry>,
     /// Where names are looked up.
     pub(crate) resolver: Option<UdpSocket>,
     pub(crate) socket: PathBuf,
@@ -150,7 +150,7 @@ impl Connection {
 /// What a descriptor belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    Door(usize),
+    Entry(usize),
     Resolver,
     Connection(usize),
 }
@@ -186,24 +186,24 @@ impl Forwarder {
                 !goes_on || connection.go_on(&self.socket, self.patience, &mut buffer)
             });
             for owner in ready {
-                if let Owner::Door(at) = owner
-                    && let Some(door) = self.doors.get(at)
+                if let Owner::Entry(at) = owner
+                    && let Some(entry) = self.entries.get(at)
                 {
-                    self.accept(door, &names, &mut connections, &mut buffer);
+                    self.accept(entry, &names, &mut connections, &mut buffer);
                 }
             }
         }
     }
 
-    fn accept(&self, door: &Door, names: &Names, connections: &mut Vec<Connection>, buffer: &mut [u8]) {
+    fn accept(&self, entry: &Entry, names: &Names, connections: &mut Vec<Connection>, buffer: &mut [u8]) {
         while connections.len() < CONNECTIONS_MAX {
-            let program = match door.listener.accept() {
+            let program = match entry.listener.accept() {
                 Ok((program, _)) => program,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // A program that is gone already, or a lack of descriptors, which passes.
                 Err(_) => return std::thread::sleep(Duration::from_millis(10)),
             };
-            let opening = match door.kind {
+            let opening = match entry.kind {
                 Kind::Plain | Kind::Proxy => None,
                 Kind::ByName => match asked(&program, names) {
                     Some(opening) => Some(opening),
@@ -211,7 +211,7 @@ impl Forwarder {
                     None => continue,
                 },
             };
-            let Ok(mut connection) = Connection::new(program, door.kind, opening) else { continue };
+            let Ok(mut connection) = Connection::new(program, entry.kind, opening) else { continue };
             if connection.go_on(&self.socket, self.patience, buffer) {
                 connections.push(connection);
             }
@@ -220,7 +220,7 @@ impl Forwarder {
 
     /// Waits until something can go on, and returns what.
     fn wait(&self, connections: &[Connection]) -> io::Result<Vec<Owner>> {
-        let mut owners = Vec::with_capacity(2 * connections.len() + self.doors.len() + 1);
+        let mut owners = Vec::with_capacity(2 * connections.len() + self.entries.len() + 1);
         let mut all = Vec::with_capacity(owners.capacity());
         let mut add = |owner, fd, flags: PollFlags| {
             // A descriptor without a flag would still report that its other side is gone, again and again.
@@ -230,8 +230,8 @@ impl Forwarder {
             }
         };
         if connections.len() < CONNECTIONS_MAX {
-            let doors = self.doors.iter().enumerate();
-            doors.for_each(|(at, door)| add(Owner::Door(at), door.listener.as_fd(), PollFlags::IN));
+            let entries = self.entries.iter().enumerate();
+            entries.for_each(|(at, entry)| add(Owner::Entry(at), entry.listener.as_fd(), PollFlags::IN));
         }
         self.resolver.iter().for_each(|resolver| add(Owner::Resolver, resolver.as_fd(), PollFlags::IN));
         for (at, connection) in connections.iter().enumerate() {

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use crate::log;
-pub(crate) use forward::{Door, Forwarder, Kind, PATIENCE};
+pub(crate) use forward::{Entry, Forwarder, Kind, PATIENCE};
 
 pub(crate) mod connect;
 mod copy;
@@ -51,18 +51,18 @@ pub(crate) fn open(asked: &str) -> io::Result<Forwarder> {
     let mut ports: Vec<u16> = PORTS.into_iter().chain(ports).filter(|port| ![PROXY_PORT, 0].contains(port)).collect();
     ports.sort_unstable();
     ports.dedup();
-    let mut doors = Vec::with_capacity(ports.len().saturating_add(1));
+    let mut entries = Vec::with_capacity(ports.len().saturating_add(1));
     for port in ports {
         let listener = forward::listen(Ipv4Addr::UNSPECIFIED, port);
         let listener = listener.map_err(|error| within(&format!("port {port}"), error))?;
-        doors.push(Door { listener, kind: Kind::ByName });
+        entries.push(Entry { listener, kind: Kind::ByName });
     }
     let listener =
         forward::listen(Ipv4Addr::LOCALHOST, PROXY_PORT).map_err(|error| within("the proxy's port", error))?;
-    doors.push(Door { listener, kind: Kind::Proxy });
+    entries.push(Entry { listener, kind: Kind::Proxy });
     let resolver = UdpSocket::bind((Ipv4Addr::LOCALHOST, RESOLVER_PORT)).map_err(|error| within("port 53", error))?;
     resolver.set_nonblocking(true)?;
-    Ok(Forwarder { doors, resolver: Some(resolver), socket, patience: PATIENCE })
+    Ok(Forwarder { entries, resolver: Some(resolver), socket, patience: PATIENCE })
 }
 
 /// Starts the thread that forwards. Call it when this process is confined.

@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Door, Forwarder, Kind, PATIENCE};
+use super::{Entry, Forwarder, Kind, PATIENCE};
 
 /// Forwards a free port to a socket.
 fn forwarded(socket: &Path, patience: Duration) -> u16 {
@@ -16,8 +16,8 @@ fn forwarded(socket: &Path, patience: Duration) -> u16 {
 fn forwarded_as(kind: Kind, socket: &Path, patience: Duration) -> u16 {
     let listener = super::forward::listen(Ipv4Addr::LOCALHOST, 0).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let doors = vec![Door { listener, kind }];
-    let forwarder = Forwarder { doors, resolver: None, socket: socket.to_owned(), patience };
+    let entries = vec![Entry { listener, kind }];
+    let forwarder = Forwarder { entries, resolver: None, socket: socket.to_owned(), patience };
     std::thread::spawn(move || forwarder.run());
     port
 }
@@ -35,8 +35,8 @@ impl Network {
         let resolver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         resolver.set_nonblocking(true).unwrap();
         let address = resolver.local_addr().unwrap();
-        let doors = vec![Door { listener, kind: Kind::ByName }];
-        let forwarder = Forwarder { doors, resolver: Some(resolver), socket: socket.to_owned(), patience: PATIENCE };
+        let entries = vec![Entry { listener, kind: Kind::ByName }];
+        let forwarder = Forwarder { entries, resolver: Some(resolver), socket: socket.to_owned(), patience: PATIENCE };
         std::thread::spawn(move || forwarder.run());
         Self { port, resolver: address }
     }

@@ -33,27 +33,27 @@ pub(super) fn podman() -> Option<(PathBuf, String)> {
 }
 
 /// A host, the servers it talks to, and its way to Podman.
-pub(super) struct House {
+pub(super) struct Setup {
     /// Dropped before the servers it talks to.
     pub(super) host: Host,
     pub(super) telegram: FakeTelegram,
     pub(super) api: FakeApi,
-    pub(super) door: Door,
+    pub(super) proxy: PodmanProxy,
     podman: PathBuf,
 }
 
-impl House {
+impl Setup {
     /// With an agent `main`, described by `agent`, for everyone in the chat `telegram/123`. The daemon does not run
     /// yet.
     pub(super) fn new(agent: &str) -> Option<Self> {
-        let house = Self::empty()?;
+        let setup = Self::empty()?;
         let uid = rustix::process::geteuid().as_raw();
-        house.host.apply(&format!(
+        setup.host.apply(&format!(
             "schema = 1\n[[agents]]\nfolder = \"main\"\ntrust = \"trusted\"\n{agent}\n[[users]]\nid = \"terminal:{uid}\"\nroles = [\"owner\"]\n\
              [channels.telegram]\ntoken = \"env:BOT_TOKEN\"\nbase_url = \"{}\"\n{CHAT}",
-            house.telegram.url()
+            setup.telegram.url()
         ));
-        Some(house)
+        Some(setup)
     }
 
     /// With only the servers it is going to talk to.
@@ -61,7 +61,7 @@ impl House {
         let (podman, _) = podman()?;
         let mut host = Host::new();
         host.runtime = "podman";
-        let door = Door::open(&host.path("podman.sock"), &podman);
+        let proxy = PodmanProxy::open(&host.path("podman.sock"), &podman);
         for (name, value) in [
             ("CONTAINER_HOST", format!("unix://{}", host.path("podman.sock").display())),
             ("HEARTH_TEST_BACKOFF_MS", "300".to_owned()),
@@ -70,15 +70,15 @@ impl House {
         ] {
             host.env.push((name.to_owned(), value));
         }
-        Some(Self { host, telegram: FakeTelegram::start(), api: FakeApi::start(), door, podman })
+        Some(Self { host, telegram: FakeTelegram::start(), api: FakeApi::start(), proxy, podman })
     }
 
     /// With the agent CLI, whose API is the stand-in.
     pub(super) fn with_cli() -> Option<Self> {
-        let mut house = Self::new("")?;
-        house.configure("");
-        house.host.start();
-        Some(house)
+        let mut setup = Self::new("")?;
+        setup.configure("");
+        setup.host.start();
+        Some(setup)
     }
 
     /// Describes the agent: the CLI, and more lines of it. It reaches its model without the gateway, because these tests
@@ -219,7 +219,7 @@ impl House {
 }
 
 /// Containers outlive the daemon, but not the test.
-impl Drop for House {
+impl Drop for Setup {
     fn drop(&mut self) {
         self.api.open();
         if self.host.daemon().is_some() {
@@ -236,7 +236,7 @@ impl Drop for House {
 }
 
 /// A proxy to Podman's socket that can be closed, even in the middle of a call.
-pub(super) struct Door {
+pub(super) struct PodmanProxy {
     path: PathBuf,
     shared: Arc<Shared>,
 }
@@ -247,7 +247,7 @@ struct Shared {
     streams: Mutex<Vec<UnixStream>>,
 }
 
-impl Door {
+impl PodmanProxy {
     fn open(path: &std::path::Path, podman: &std::path::Path) -> Self {
         let listener = UnixListener::bind(path).unwrap();
         let shared = Arc::new(Shared::default());
