@@ -84,11 +84,11 @@ proptest! {
     /// meanwhile.
     #[test]
     fn whoever_waits_longest_is_next(
-        house in 1..4_u32,
+        all in 1..4_u32,
         parallel in proptest::collection::vec(1..3_u32, AGENTS),
         steps in proptest::collection::vec(a_step(), 1..60),
     ) {
-        let mut world = World::of(&configuration(house, &parallel));
+        let mut world = World::of(&configuration(all, &parallel));
         let agents: BTreeMap<u64, usize> = world.read(|db, txn| {
             let all = db.agents_by_folder.iter(txn)?.collect::<Result<Vec<_>, _>>()?;
             Ok(all.into_iter().enumerate().map(|(number, (_, id))| (id.number(), parallel[number] as usize)).collect())
@@ -118,7 +118,7 @@ proptest! {
                     prop_assert!(!overtaken, "{} overtook {}", session, other);
                 }
             }
-            let room = world.outside.running.len() < house as usize;
+            let room = world.outside.running.len() < all as usize;
             for (session, (_, agent)) in &after {
                 prop_assert!(!(room && limits(&world, *agent)), "{} waits, and there is room", session);
             }
