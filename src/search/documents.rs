@@ -67,8 +67,11 @@ impl Documents {
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut rest = bytes;
-        let mut read = Self { first: take_u32(&mut rest).unwrap_or_default(), list: Vec::new() };
+        let first = take_u32(&mut rest).unwrap_or_default();
         let count = take(&mut rest).unwrap_or_default();
+        // A document has at least three bytes.
+        let room = usize::try_from(count).unwrap_or(usize::MAX).min(rest.len() / 3);
+        let mut read = Self { first, list: Vec::with_capacity(room) };
         let (mut id, mut at) = (0_u64, 0_i64);
         for _ in 0..count {
             let Some((step, after, length)) =

@@ -26,8 +26,19 @@ impl LowFirst for u64 {
     }
 }
 
-/// Takes a number off the front.
+/// Takes a number off the front. Most are small.
+#[inline]
 pub fn take(bytes: &mut &[u8]) -> Option<u64> {
+    match bytes.split_first() {
+        Some((byte, rest)) if byte & 0x80 == 0 => {
+            *bytes = rest;
+            Some(u64::from(*byte))
+        }
+        _ => take_long(bytes),
+    }
+}
+
+fn take_long(bytes: &mut &[u8]) -> Option<u64> {
     let (mut number, mut shift) = (0_u64, 0_u32);
     loop {
         let (byte, rest) = bytes.split_first()?;

@@ -1,9 +1,11 @@
 //! Finds texts. Every step is bounded, so that a search over a million texts takes milliseconds.
 
+use std::cell::OnceCell;
+
 use super::NewText;
 use super::best::Best;
 use super::keys::{Packed, kind};
-use super::segments::{self, Segment, SegmentText, read_texts};
+use super::segments::{self, Segment, SegmentText, text_of};
 use super::terms::{self, Expansion};
 use crate::model::Timestamp;
 use crate::model::recall::{RecallScope, SaidId};
@@ -86,7 +88,7 @@ pub fn find(db: &Tables, txn: &Read<'_>, search: &Search<'_>) -> Result<Vec<Hit>
         }
     }
     let mut best = Best::new(search.most);
-    for (place, scores) in places.iter_mut().zip(&scores) {
+    for (place, scores) in places.iter().zip(&scores) {
         if best.is_full() && !has_words {
             break; // the rest is older
         }
@@ -113,7 +115,14 @@ enum Content {
 struct TextRow {
     tag: u8,
     packed: Packed,
-    read: Option<Documents>,
+    read: OnceCell<Documents>,
+}
+
+impl TextRow {
+    /// Its texts, which are decoded once in a search.
+    fn documents(&self) -> &Documents {
+        self.read.get_or_init(|| Documents::from_bytes(&self.packed.0))
+    }
 }
 
 impl Place {
@@ -141,7 +150,7 @@ impl Place {
             let mut rows = Vec::new();
             for row in db.recall_texts.prefix(txn, &key)? {
                 let (key, packed) = row?;
-                rows.push(TextRow { tag: kind(key.id), packed, read: None });
+                rows.push(TextRow { tag: kind(key.id), packed, read: OnceCell::new() });
             }
             places.push(Self { scope, newest, texts, words, content: Content::Segment(key, rows) });
         }
@@ -154,30 +163,29 @@ impl Place {
             Content::New(texts) => texts.len(),
             Content::Segment(_, rows) => rows.last().map_or(0, |row| {
                 let first = usize::try_from(segments::first_of(&row.packed)).unwrap_or(0);
-                first.saturating_add(Documents::from_bytes(&row.packed.0).list.len())
+                first.saturating_add(row.documents().list.len())
             }),
         }
     }
 
     /// The texts that contain one of some terms, with the weight of each.
-    fn text(&mut self, number: usize) -> Option<SegmentText> {
-        match &mut self.content {
+    fn text(&self, number: usize) -> Option<SegmentText> {
+        match &self.content {
             Content::New(texts) => texts.get(number).map(|(text, _)| *text),
             Content::Segment(_, rows) => {
                 let at = rows.partition_point(|row| {
                     usize::try_from(segments::first_of(&row.packed)).is_ok_and(|first| first <= number)
                 });
-                let row = rows.get_mut(at.checked_sub(1)?)?;
-                let TextRow { tag, packed, read } = row;
-                let read = read.get_or_insert_with(|| Documents::from_bytes(&packed.0));
+                let row = rows.get(at.checked_sub(1)?)?;
+                let read = row.documents();
                 let first = usize::try_from(read.first).ok()?;
-                read_texts(*tag, read).nth(number.checked_sub(first)?).flatten()
+                text_of(row.tag, read.list.get(number.checked_sub(first)?)?)
             }
         }
     }
 
     /// Offers the texts of this place that match.
-    fn rank(&mut self, scores: &Scores, search: &Search<'_>, has_words: bool, best: &mut Best) {
+    fn rank(&self, scores: &Scores, search: &Search<'_>, has_words: bool, best: &mut Best) {
         let same_chat = search.own == Some(self.scope);
         for number in 0..scores.sums.len() {
             let sum = scores.sums.get(number).copied().unwrap_or_default();
@@ -430,14 +438,14 @@ impl<'a> Lengths<'a> {
     }
 }
 
-/// Looks lengths up in order. A row is read when one of its texts is needed.
+/// Looks lengths up in order.
 struct LengthWalk<'a, 'l> {
     lengths: &'l Lengths<'a>,
     next: usize,
-    row: Option<Documents>,
+    row: Option<&'a Documents>,
 }
 
-impl LengthWalk<'_, '_> {
+impl<'a> LengthWalk<'a, '_> {
     fn at(&mut self, number: usize) -> u64 {
         match self.lengths {
             Lengths::New(texts) => texts.get(number).map_or(0, |(text, _)| u64::from(text.length)),
@@ -447,12 +455,11 @@ impl LengthWalk<'_, '_> {
                     self.next = self.next.saturating_add(1);
                     let goes_on = rows.get(self.next).is_some_and(|next| segments::first_of(&next.packed) <= number);
                     if !goes_on {
-                        self.row = Some(Documents::from_bytes(&row.packed.0));
+                        self.row = Some(row.documents());
                     }
                 }
-                let row = self.row.as_ref();
                 let place = |row: &Documents| usize::try_from(number.checked_sub(row.first)?).ok();
-                let text = row.and_then(|row| row.list.get(place(row)?));
+                let text = self.row.and_then(|row| row.list.get(place(row)?));
                 text.and_then(|text| text.length).map_or(0, u64::from)
             }
         }

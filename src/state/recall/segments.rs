@@ -123,10 +123,13 @@ pub fn texts(db: &Tables, txn: &Read<'_>, of: RecallSegmentKey) -> Result<Vec<Op
 }
 
 /// The texts of a row.
-pub(super) fn read_texts(tag: u8, row: &Documents) -> impl Iterator<Item = Option<SegmentText>> {
-    row.list.iter().map(move |document| {
-        Some(SegmentText { id: said(tag, document.id)?, at: document.at, length: document.length? })
-    })
+fn read_texts(tag: u8, row: &Documents) -> impl Iterator<Item = Option<SegmentText>> {
+    row.list.iter().map(move |document| text_of(tag, document))
+}
+
+/// A text of a row; none if it was removed.
+pub(super) fn text_of(tag: u8, document: &Document) -> Option<SegmentText> {
+    Some(SegmentText { id: said(tag, document.id)?, at: document.at, length: document.length? })
 }
 
 /// When texts become a segment, and how quickly segments are merged.
