@@ -46,7 +46,7 @@ pub(crate) fn all(asked: &Asked) {
     part.add_times("a commit of 500 messages, index and all, while the store was filled", commits);
     let mut fact =
         |what: &str, value: String| part.add(&[what.to_owned(), value, String::new(), String::new(), String::new()]);
-    fact("the longest of these commits: it merges the most segments", ms(longest));
+    fact("the longest of these commits", ms(longest));
     let share = index_bytes(&ground) as f64 / text_bytes as f64;
     fact("room of the index, beside that of the texts alone", format!("{:.0} %", share * 100.0));
     let pairs = asked.size(21, 11, 1);
