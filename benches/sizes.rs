@@ -33,7 +33,7 @@ pub(crate) fn all(asked: &Asked) {
     let mut rows = [
         "after an orderly end: start until the socket answers",
         "killed with nothing to do: start until the socket answers",
-        "killed with an answer that nobody had seen: start until it is shown",
+        "killed with an answer that was not seen yet: start until it is shown",
         "RssAnon + RssShmem, nothing to do",
         "descriptors, nothing to do",
         "store per idle session without a message",

@@ -182,7 +182,7 @@ fn conversations_in_rooms_of_matrix() {
     matrix.host.check();
 }
 
-/// In a group only what mentions the bot reaches it, in a thread in its thread, and from nobody but Ann.
+/// In a group only what mentions the bot reaches it, in a thread in its thread, and only from Ann.
 fn in_a_group(matrix: &Matrix, group: &str) {
     matrix.says(group, "Not for the bot.");
     let root = matrix.says(group, "A beginning.");

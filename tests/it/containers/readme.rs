@@ -51,7 +51,7 @@ fn from_nothing_to_an_agent_on_telegram() {
     assert!(status.contains("channel: telegram"), "{status}");
     // An agent with several destinations has to name one.
     setup.types(7, r#"hello [[say {{message to="ann"}}hello from afar{{/message}}]]"#);
-    let asked = setup.wait("somebody to be asked", || {
+    let asked = setup.wait("a person to be asked", || {
         let listed: Value = serde_json::from_str(&setup.host.done(&["approvals", "list", "--json"], b"")).unwrap();
         listed.to_string().contains("ap1").then_some(listed)
     });

@@ -1,5 +1,5 @@
 //! Direct chats: a person's id is their chat, and this is the room in which the bot talks with them. Only rooms of two are
-//! used, so that nobody else reads what is meant for one person.
+//! used, so that what is meant for one person is read only by that person.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -238,8 +238,8 @@ mod tests {
         }
         let own = json!({"sender": "@bot:x.test", "event_id": "$1", "content": {"msgtype": "m.text", "body": "x"}});
         assert!(read(&own, &bot()).is_none());
-        let nobody = json!({"sender": "ann", "event_id": "$1", "content": {"msgtype": "m.text", "body": "x"}});
-        assert!(read(&nobody, &bot()).is_none());
+        let incomplete = json!({"sender": "ann", "event_id": "$1", "content": {"msgtype": "m.text", "body": "x"}});
+        assert!(read(&incomplete, &bot()).is_none());
         assert_eq!(written(json!({"msgtype": "m.text", "body": {"a": 1}})).unwrap().text, "");
     }
 

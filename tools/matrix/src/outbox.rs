@@ -266,7 +266,7 @@ impl Outbox {
         let people = self.people(deliver, shown)?;
         let mut content = json!({ "msgtype": self.kind.msgtype(), "body": shown });
         let Some(fields) = content.as_object_mut() else { return Ok(content) };
-        // Nobody else is notified, whatever the text says.
+        // No other person is notified, whatever the text says.
         let mentioned: Vec<&String> = people.keys().collect();
         let mentions = if mentioned.is_empty() { json!({}) } else { json!({ "user_ids": mentioned }) };
         fields.insert("m.mentions".to_owned(), mentions);

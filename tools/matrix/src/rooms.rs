@@ -42,7 +42,7 @@ impl Rooms {
         known
     }
 
-    /// Somebody came or went.
+    /// A person came or went.
     pub(crate) fn forget_members(&self, room: &str) {
         if let Some(room) = self.known().get_mut(room) {
             room.members = None;

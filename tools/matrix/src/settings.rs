@@ -17,7 +17,7 @@ pub(crate) enum Invitor {
 pub(crate) enum Kind {
     /// Like those of people.
     Text,
-    /// As those of programs, which notify nobody and which other programs leave alone.
+    /// As those of programs, which notify no person and which other programs leave alone.
     Notice,
 }
 
