@@ -163,6 +163,7 @@ pub(super) const BANS: &[Ban] = &[
             ("tools/dump/", "the dump prints JSON lines"),
             ("tools/mail/", "the frames of a bridge, and its file of threads"),
             ("tools/matrix/", "the frames of a bridge, and what its network says"),
+            ("tools/networks/", "the same of several"),
             ("container/wire/", "the wire contract"),
             ("container/bridge/", "what bridges say"),
             ("container/tool-rules/", "inputs of tools"),
@@ -189,6 +190,7 @@ pub(super) const BANS: &[Ban] = &[
             ("tools/mqtt/", "a bridge"),
             ("tools/mail/", "a bridge"),
             ("tools/matrix/", "a bridge"),
+            ("tools/networks/", "several"),
         ],
         why: "frames of bridges never travel further in than the edge",
     },
@@ -284,6 +286,7 @@ pub(super) const BANS: &[Ban] = &[
                 "names the same, which a client wants to know also where nothing is encrypted",
             ),
             ("tools/mail/src/connection.rs", "connections to mail servers, with the same"),
+            ("tools/networks/src/websocket.rs", "those of other bridges"),
         ],
         why: "every connection is secured in the same way",
     },
@@ -314,6 +317,7 @@ pub(super) const BANS: &[Ban] = &[
         places: &[
             ("src/gateway/opened/roots.rs", "what this system trusts"),
             ("tools/mail/src/connection.rs", "the same for mail servers"),
+            ("tools/networks/src/websocket.rs", "the same for other networks"),
         ],
         why: "every connection is secured in the same way",
     },
@@ -519,8 +523,15 @@ pub(super) const BANS: &[Ban] = &[
         places: &[
             ("container/agent-runner/src/provider/openai/http.rs", "calls the server of a model"),
             ("tools/matrix/src/api.rs", "calls the server of Matrix"),
+            ("tools/networks/src/web.rs", "calls those of other networks"),
         ],
         why: "each program without tokio speaks HTTP in one place",
+    },
+    Ban {
+        thing: Thing::Crate("tungstenite"),
+        within: "",
+        places: &[("tools/networks/src/websocket.rs", "connections of bridges")],
+        why: "how long a connection may be silent, and how much it may say, is decided in one place",
     },
     Ban {
         thing: Thing::Crate("seccompiler"),

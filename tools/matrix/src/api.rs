@@ -137,18 +137,6 @@ impl Api {
     }
 }
 
-/// A part of an address: everything but letters, digits and some signs is encoded.
-pub(crate) fn part(text: &str) -> String {
-    let mut part = String::new();
-    for byte in text.bytes() {
-        match byte {
-            byte if byte.is_ascii_alphanumeric() || b"-_~".contains(&byte) => part.push(char::from(byte)),
-            byte => part.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    part
-}
-
 fn trouble(error: ureq::Error) -> Trouble {
     use ureq::{Error, Timeout};
     let why = error.to_string();
@@ -188,14 +176,4 @@ fn answer(response: Response<Body>) -> Result<Value, Trouble> {
         return Err(Trouble::Lost(format!("{status} {why}")));
     }
     Err(Trouble::Refused { status: status.as_u16(), code, why })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_of_addresses_stay_parts() {
-        assert_eq!(part("!a:b/../c?d#e%😀"), "%21a%3Ab%2F%2E%2E%2Fc%3Fd%23e%25%F0%9F%98%80");
-    }
 }

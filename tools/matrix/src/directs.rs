@@ -6,9 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hearth_bridge::program::settings::part;
 use serde_json::{Map, Value, json};
 
-use crate::api::{Api, Trouble, part};
+use crate::api::{Api, Trouble};
 use crate::rooms::Rooms;
 
 /// People whose room is remembered; of more, rooms are searched.

@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use hearth_bridge::program::settings::part;
+use hearth_bridge::program::state::{seconds, time_text};
 use hearth_bridge::{Event, Sender as Person};
 use serde_json::{Value, json};
 
-use crate::api::{Api, Trouble, part};
+use crate::api::{Api, Trouble};
 use crate::media::Media;
 use crate::rooms::Members;
 use crate::settings::is_user;
-use crate::state::{seconds, time_text};
 
 /// Longest text of a message that was answered, in characters.
 const QUOTE_MAX: usize = 4_000;

@@ -6,19 +6,21 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
+use hearth_bridge::program::hand::{Ended, Hand};
+use hearth_bridge::program::log;
 use hearth_bridge::program::now;
+use hearth_bridge::program::settings::part;
+use hearth_bridge::program::state::{Side, State, seconds};
 use hearth_bridge::{Cursors, FILE_BYTES_MAX, GivenFile};
 use serde_json::{Value, json};
 
-use crate::api::{Api, Trouble, part};
+use crate::api::{Api, Trouble};
 use crate::directs::Directs;
 use crate::event::{self, Bot, Written, text};
-use crate::hand::{Ended, Hand};
-use crate::invites::{Invites, log};
+use crate::invites::Invites;
 use crate::noticed::Noticed;
 use crate::rooms::Rooms;
 use crate::signs::{Sign, Signs};
-use crate::state::{Side, State, seconds};
 
 /// How long the server waits for something new.
 const POLL: Duration = Duration::from_secs(30);
@@ -378,7 +380,7 @@ impl Inbox {
     /// Fetches the file of a message, if it is wanted.
     fn fetched(&mut self, written: &Written, is_wanted: bool) -> Result<Vec<GivenFile>, Trouble> {
         let Some(file) = &written.file else { return Ok(Vec::new()) };
-        let name = format!("in-{}", self.hand.seq);
+        let name = format!("in-{}", self.hand.number());
         let result = match &file.place {
             _ if !is_wanted => Err("it was not fetched".to_owned()),
             Err(why) => Err(why.clone()),

@@ -1,10 +1,10 @@
 //! Invitations to rooms: who may invite the bot is a setting.
 
-use std::io::{self, Write as _};
-
+use hearth_bridge::program::log;
+use hearth_bridge::program::settings::part;
 use serde_json::{Value, json};
 
-use crate::api::{Api, Trouble, part};
+use crate::api::{Api, Trouble};
 use crate::settings::{Invitor, is_user, server_of};
 
 /// Invitations that are answered at once.
@@ -55,12 +55,6 @@ fn inviter<'i>(invite: &'i Value, me: &str) -> Option<&'i str> {
             && event.pointer("/content/membership").and_then(Value::as_str) == Some("invite")
     })?;
     text(own, "sender").filter(|sender| is_user(sender))
-}
-
-/// Writes a line to the daemon's log.
-pub(crate) fn log(line: &str) {
-    let line: String = line.chars().map(|char| if char.is_control() { ' ' } else { char }).take(1_000).collect();
-    drop(writeln!(io::stdout(), "{line}"));
 }
 
 #[cfg(test)]

@@ -8,18 +8,15 @@
 mod api;
 mod directs;
 mod event;
-mod hand;
 mod html;
 mod inbox;
 mod invites;
 mod media;
 mod noticed;
 mod outbox;
-mod parts;
 mod rooms;
 mod run;
 mod settings;
 mod signs;
-mod state;
 
 pub use run::run;

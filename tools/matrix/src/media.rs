@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use hearth_bridge::program::settings::part;
 use serde_json::Value;
 
-use crate::api::{Api, Trouble, part};
+use crate::api::{Api, Trouble};
 
 /// A file on a server.
 #[derive(Debug, Clone, PartialEq, Eq)]

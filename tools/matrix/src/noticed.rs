@@ -5,9 +5,11 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use hearth_bridge::program::log;
+use hearth_bridge::program::settings::part;
 use serde_json::json;
 
-use crate::api::{Api, Trouble, part};
+use crate::api::{Api, Trouble};
 
 /// What such a room is told.
 pub(crate) const TEXT: &str =
@@ -36,13 +38,12 @@ impl Noticed {
         if self.rooms.contains(room) {
             return Ok(());
         }
-        // It is log.
-        drop(writeln!(io::stdout(), "the room {room} is encrypted; Hearth cannot read it yet, and says so there"));
+        log(&format!("the room {room} is encrypted; Hearth cannot read it yet, and says so there"));
         let body = json!({ "msgtype": "m.notice", "body": TEXT, "m.mentions": {} });
         // The same id again is the same message.
         match api.put(&format!("client/v3/rooms/{}/send/m.room.message/hearth-encrypted", part(room)), &body) {
             Err(trouble) if trouble.is_passing() => return Err(trouble),
-            Err(trouble) => drop(writeln!(io::stdout(), "the room {room} cannot be told: {trouble}")),
+            Err(trouble) => log(&format!("the room {room} cannot be told: {trouble}")),
             Ok(_) => {}
         }
         // Told again after a restart, if it cannot be written.

@@ -2,30 +2,24 @@
 //! recognises a repeat.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::Receiver;
 use std::thread::sleep;
 use std::time::Duration;
 
-use hearth_bridge::program::{Delivered, FrameWriter, now};
-use hearth_bridge::{Attempted, Deliver, DeliverAct, FromBridge, Outcome, Sent};
+use hearth_bridge::program::now;
+use hearth_bridge::program::parts::{Measure, Unit};
+use hearth_bridge::program::post::{End, Post, shown};
+use hearth_bridge::program::settings::part;
+use hearth_bridge::{Deliver, DeliverAct, Sent, SentFile};
 use serde_json::{Value, json};
 
-use crate::api::{Api, Trouble, part};
+use crate::api::{Api, Trouble};
 use crate::directs::Directs;
 use crate::event::{is_event_id, text};
 use crate::html::{self, People, html};
 use crate::media;
-use crate::parts::{PART_BYTES, PARTS_MAX, parts};
 use crate::rooms::Rooms;
 use crate::settings::{Kind, is_user};
-use crate::state::{Side, State};
 
-/// How long a delivery may wait for others.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// Longest pause that is waited for here; longer ones are left to the daemon.
 const PAUSE: Duration = Duration::from_secs(12);
 /// Bytes of the text and its HTML, which have to fit into an event.
@@ -33,44 +27,16 @@ const CONTENT_BYTES: usize = 55_000;
 /// A refused token is tried again after so many seconds.
 const REFUSED: u64 = 60;
 
-/// A delivery, and when it came.
-pub(crate) struct Job {
-    pub(crate) deliver: Deliver,
-    pub(crate) came: Duration,
-}
+/// Messages of a text. An event has at most 65,536 bytes, and the text is in it twice, once as HTML.
+const MEASURE: Measure = Measure { most: 12_000, unit: Unit::Bytes, parts: 20 };
 
 pub(crate) struct Outbox {
     pub(crate) api: Api,
     pub(crate) kind: Kind,
-    pub(crate) state: State,
     pub(crate) rooms: Rooms,
     pub(crate) directs: Directs,
-    pub(crate) writer: FrameWriter,
-    pub(crate) jobs: Receiver<Job>,
-    /// Jobs that have no outcome yet.
-    pub(crate) open: Arc<AtomicUsize>,
-    pub(crate) delivered: Delivered,
-    pub(crate) files: PathBuf,
     /// Until when the server wants nothing.
     pub(crate) paused: Duration,
-}
-
-/// How an attempt ended.
-struct End {
-    result: Sent,
-    message: Option<String>,
-    why: Option<String>,
-    after: Option<u64>,
-}
-
-impl End {
-    fn delivered(message: String) -> Self {
-        Self { result: Sent::Delivered, message: Some(message), why: None, after: None }
-    }
-
-    fn not(result: Sent, why: impl ToString) -> Self {
-        Self { result, message: None, why: Some(why.to_string()), after: None }
-    }
 }
 
 impl From<Trouble> for End {
@@ -98,50 +64,12 @@ struct Message {
 
 impl Outbox {
     /// Sends until the main loop ends.
-    pub(crate) fn work(mut self) {
-        while let Ok(job) = self.jobs.recv() {
-            if self.carry_out(&job).is_err() {
-                // The daemon is gone.
-                return;
-            }
-            self.open.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-
-    fn carry_out(&mut self, Job { deliver, came }: &Job) -> io::Result<()> {
-        let known = self.delivered.get(&deliver.id).map(str::to_owned);
-        let end = match known {
-            Some(message) => End::delivered(message),
-            // The daemon would have given up on it before its outcome.
-            None if now().saturating_sub(*came) > PATIENCE => {
-                End::not(Sent::Retry, "the server is slow, and earlier messages had to wait for it")
-            }
-            None => match self.deliver(deliver) {
-                Ok(message) => {
-                    self.state.works(Side::Outbox);
-                    // Known before the daemon hears of it.
-                    self.delivered.add(&deliver.id, &message)?;
-                    End::delivered(message)
-                }
-                Err(end) => {
-                    if matches!(end.result, Sent::Retry | Sent::Uncertain) {
-                        self.state.fails(Side::Outbox, end.why.clone().unwrap_or_default());
-                    }
-                    end
-                }
-            },
-        };
-        for path in deliver.files.iter().filter_map(|file| inside(&self.files, file.path.as_deref()?)) {
-            drop(std::fs::remove_file(path));
-        }
-        let (id, attempt) = (deliver.id.clone(), deliver.attempt);
-        let End { result, message, why, after } = end;
-        let outcome = Outcome { id, attempt, result, message_id: message, why, after };
-        self.writer.send(&FromBridge::Outcome { outcome })
+    pub(crate) fn work(mut self, post: &Post) {
+        post.work(|deliver| self.deliver(deliver, post));
     }
 
     /// Delivers; the ids of the messages, with spaces between them.
-    fn deliver(&mut self, deliver: &Deliver) -> Result<String, End> {
+    fn deliver(&mut self, deliver: &Deliver, post: &Post) -> Result<String, End> {
         let rejected = |why: &str| Err(End::not(Sent::Rejected, why));
         let left = self.paused.saturating_sub(now());
         if !left.is_zero() {
@@ -164,22 +92,21 @@ impl Outbox {
             return rejected("this room is encrypted; Hearth cannot write there yet");
         }
         let deliver = &Deliver { platform_id: room, ..deliver.clone() };
-        let begun = Attempted { id: deliver.id.clone(), attempt: deliver.attempt };
-        self.writer.send(&FromBridge::Begun { begun }).map_err(|error| End::not(Sent::Retry, error))?;
+        post.begin(deliver)?;
         let target = deliver.message_id.as_deref().unwrap_or_default();
         let targets: Vec<&str> = target.split(' ').filter(|id| is_event_id(id)).collect();
         match (deliver.act, targets.first()) {
-            (DeliverAct::Say | DeliverAct::Ask, _) => self.say(deliver),
+            (DeliverAct::Say | DeliverAct::Ask, _) => self.say(deliver, post),
             (DeliverAct::Edit, Some(_)) => self.edit(deliver, &targets),
             (DeliverAct::React, Some(first)) => self.react(deliver, first),
             (DeliverAct::Edit | DeliverAct::React, None) => rejected("this is no message of Matrix"),
         }
     }
 
-    fn say(&mut self, deliver: &Deliver) -> Result<String, End> {
+    fn say(&mut self, deliver: &Deliver, post: &Post) -> Result<String, End> {
         let (mut lines, mut files) = (Vec::new(), Vec::new());
         for file in &deliver.files {
-            match self.upload(file)? {
+            match self.upload(file, post)? {
                 Ok(content) => files.push(content),
                 Err(why) => lines.push(format!("(file {}: {why})", file.name)),
             }
@@ -295,8 +222,8 @@ impl Outbox {
     }
 
     /// Sends a file to the server: the content of its message, or why it cannot be sent.
-    fn upload(&mut self, file: &hearth_bridge::SentFile) -> Result<Result<Value, String>, Trouble> {
-        let path = file.path.as_deref().and_then(|path| inside(&self.files, path));
+    fn upload(&mut self, file: &SentFile, post: &Post) -> Result<Result<Value, String>, Trouble> {
+        let path = file.path.as_deref().and_then(|path| post.path(path));
         let Some(path) = path.filter(|_| file.error.is_none()) else {
             return Ok(Err(file.error.clone().unwrap_or_else(|| "it is gone".to_owned())));
         };
@@ -375,26 +302,6 @@ fn split(deliver: &Deliver, text: String) -> Result<Vec<String>, End> {
             false => Err(End::not(Sent::Rejected, "the card is too long for Matrix")),
         };
     }
-    let most = PARTS_MAX * PART_BYTES;
-    parts(&text).ok_or_else(|| End::not(Sent::Rejected, format!("the text is longer than {most} bytes")))
-}
-
-/// The path of a file in the directory for files. Hearth names files, and never paths.
-fn inside(directory: &Path, name: &str) -> Option<PathBuf> {
-    (!name.is_empty() && name != "." && name != ".." && !name.contains('/')).then(|| directory.join(name))
-}
-
-/// The text of a delivery, or why it cannot be sent.
-fn shown(deliver: &Deliver) -> Result<String, End> {
-    match (deliver.act, &deliver.card) {
-        (DeliverAct::Ask, Some(card)) => {
-            let mut text = format!("{}\n\n{}\n", card.title, card.body);
-            for (number, option) in card.options.iter().enumerate() {
-                text.push_str(&format!("\n{}. {}", number + 1, option.label));
-            }
-            Ok(text)
-        }
-        (DeliverAct::Ask, None) => Err(End::not(Sent::Rejected, "the card is missing")),
-        (DeliverAct::Say | DeliverAct::Edit | DeliverAct::React, _) => Ok(deliver.text.clone()),
-    }
+    let most = MEASURE.parts * MEASURE.most;
+    MEASURE.parts(&text).ok_or_else(|| End::not(Sent::Rejected, format!("the text is longer than {most} bytes")))
 }

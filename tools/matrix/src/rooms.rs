@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hearth_bridge::program::settings::part;
 use serde_json::Value;
 
-use crate::api::{Api, Trouble, part};
+use crate::api::{Api, Trouble};
 
 /// Rooms that are remembered.
 const REMEMBERED: usize = 1_000;

@@ -1,39 +1,34 @@
-//! The main loop: passes on what the daemon says.
+//! The start: what the settings say, who the bot is, and the threads.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel, sync_channel};
-use std::thread::{Builder, sleep};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use hearth_bridge::program::{Daemon, Delivered, now};
+use hearth_bridge::program::Daemon;
+use hearth_bridge::program::run::{Counts, Network, Ways, failed, greet, spawn};
+use hearth_bridge::program::settings::{part, secret};
+use hearth_bridge::program::state::{Side, State};
 use hearth_bridge::{
-    Capabilities, Choice, Failed, FromBridge, Hello, Idempotency, Me, Opened, PROTOCOL, Ready, ToBridge, Until,
+    Capabilities, Choice, FromBridge, Hello, Idempotency, Me, Opened, PROTOCOL, Place as Typing, Ready,
 };
 use serde_json::Value;
 
-use crate::api::{Api, Trouble, part};
+use crate::api::{Api, Trouble};
 use crate::directs::Directs;
 use crate::event::{Bot, text};
-use crate::hand::Hand;
 use crate::inbox::{Inbox, Place};
 use crate::invites::Invites;
 use crate::noticed::Noticed;
-use crate::outbox::{Job, Outbox};
+use crate::outbox::Outbox;
 use crate::rooms::Rooms;
 use crate::settings::{Settings, is_user};
 use crate::signs::{Shower, Sign, Signs, WAITING};
-use crate::state::{Side, State};
 
 /// How long the first answer is waited for.
 const FIRST: Duration = Duration::from_secs(20);
 /// After how many seconds a server that cannot be reached is tried again.
 const AGAIN: u64 = 5;
-/// How long deliveries are waited for at the end.
-const LAST: Duration = Duration::from_secs(4);
-const TICK: Duration = Duration::from_millis(50);
 /// Seconds for which a server knows transaction ids: Synapse forgets them after a day.
 const WINDOW: u64 = 72_000;
 /// Longest card, in UTF-16 code units.
@@ -45,19 +40,9 @@ const CARD: usize = 8_000;
 /// Faults of this machine.
 pub fn run() -> io::Result<()> {
     let mut daemon = Daemon::inherited()?;
-    let hello = daemon.hello()?;
-    if !hello.protocol.contains(&PROTOCOL) {
-        return daemon.send(&failed(format!("hearth-matrix speaks protocol {PROTOCOL} only"), None));
-    }
-    let settings = Settings::of(&hello).and_then(|settings| {
-        let token = hello.secrets.get("token").cloned().ok_or("the access token is missing: set `token`")?;
-        let is_fine = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
-        if is_fine {
-            Ok((settings, token))
-        } else {
-            Err("the access token has spaces or signs that none has".to_owned())
-        }
-    });
+    let Some(hello) = greet(&mut daemon, "hearth-matrix")? else { return Ok(()) };
+    let settings =
+        Settings::of(&hello).and_then(|settings| Ok((settings, secret(&hello, "token", "the access token")?)));
     let (settings, token) = match settings {
         Ok(settings) => settings,
         Err(why) => return daemon.send(&failed(why, None)),
@@ -71,14 +56,9 @@ pub fn run() -> io::Result<()> {
         Err(trouble) => return daemon.send(&failed(trouble.to_string(), Some(AGAIN))),
     };
     let ready = ready(&bot, device.as_deref(), Path::new("."))?;
-    let ways = start(&mut daemon, &hello, Parts { settings, api, bot })?;
+    let (ways, mut signs) = start(&daemon, &hello, Parts { settings, api, bot })?;
     daemon.send(&FromBridge::Ready { ready: Box::new(ready) })?;
-    work(daemon, &ways)
-}
-
-fn failed(why: String, seconds: Option<u64>) -> FromBridge {
-    let until = seconds.map_or_else(|| Until::Word("changed".to_owned()), Until::Seconds);
-    FromBridge::Failed { failed: Failed { why, until: Some(until) } }
+    ways.work(daemon, &mut signs)
 }
 
 /// Who the bot is, and on which device.
@@ -129,109 +109,50 @@ struct Parts {
     bot: Bot,
 }
 
-/// The ways to the other threads.
-struct Ways {
-    answers: Sender<ToBridge>,
-    jobs: Sender<Job>,
-    open: Arc<AtomicUsize>,
-    signs: Signs,
-    is_closed: Arc<AtomicBool>,
-    state: State,
-}
-
-fn start(daemon: &mut Daemon, hello: &Hello, Parts { settings, api, bot }: Parts) -> io::Result<Ways> {
+fn start(daemon: &Daemon, hello: &Hello, Parts { settings, api, bot }: Parts) -> io::Result<(Ways, Signs)> {
     let directory = Path::new(".");
     let (state, rooms) = (State::default(), Rooms::new(api.clone()));
     // The server has just answered.
     state.works(Side::Inbox);
     let directs = Directs::open(api.clone(), &bot.id, rooms.clone(), directory)?;
-    let (answers, answers_receiver) = channel();
-    let (jobs, jobs_receiver) = channel();
     let (signs, signs_receiver) = sync_channel(WAITING);
-    let (open, is_closed, signs) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default(), Signs(signs));
-    let hand = Hand { writer: daemon.writer(), answers: answers_receiver, is_closed: Arc::clone(&is_closed), seq: 0 };
-    let inbox = Inbox {
-        api: api.clone(),
-        bot: bot.clone(),
-        state: state.clone(),
-        rooms: rooms.clone(),
-        directs: directs.clone(),
-        invites: Invites { api: api.clone(), me: bot.id.clone(), from: settings.invites },
-        noticed: Noticed::open(directory)?,
-        signs: signs.clone(),
-        hand,
-        files: PathBuf::from(&hello.files),
-        place: Place::of(&hello.cursors),
-        stored: None,
-    };
-    let outbox = Outbox {
-        api: api.clone(),
-        kind: settings.kind,
-        state: state.clone(),
-        rooms,
-        directs: directs.clone(),
-        writer: daemon.writer(),
-        jobs: jobs_receiver,
-        open: Arc::clone(&open),
-        delivered: Delivered::open(directory)?,
-        files: PathBuf::from(&hello.files),
-        paused: Duration::ZERO,
-    };
-    let shower = Shower { api, me: bot.id, directs, signs: signs_receiver };
-    let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| Builder::new().name(name.to_owned()).spawn(work).map(drop);
-    spawn("inbox", Box::new(|| inbox.work()))?;
-    spawn("outbox", Box::new(|| outbox.work()))?;
-    spawn("signs", Box::new(|| shower.work()))?;
-    Ok(Ways { answers, jobs, open, signs, is_closed, state })
-}
-
-fn work(mut daemon: Daemon, ways: &Ways) -> io::Result<()> {
-    loop {
-        while let Some(frame) = daemon.frame() {
-            if matches!(frame, ToBridge::ShutDown { .. }) {
-                let end = now() + LAST;
-                while ways.open.load(Ordering::SeqCst) > 0 && now() < end {
-                    sleep(TICK);
-                }
-                return Ok(());
-            }
-            pass_on(&mut daemon, frame, ways)?;
-        }
-        match daemon.read() {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
-            Err(error) => return Err(error),
-        }
+    let signs = Signs(signs);
+    let (ways, threads) = Ways::prepare(daemon, hello, &state, Counts { hands: 1, posts: 1 })?;
+    for hand in threads.hands {
+        let inbox = Inbox {
+            api: api.clone(),
+            bot: bot.clone(),
+            state: state.clone(),
+            rooms: rooms.clone(),
+            directs: directs.clone(),
+            invites: Invites { api: api.clone(), me: bot.id.clone(), from: settings.invites.clone() },
+            noticed: Noticed::open(directory)?,
+            signs: signs.clone(),
+            hand,
+            files: PathBuf::from(&hello.files),
+            place: Place::of(&hello.cursors),
+            stored: None,
+        };
+        spawn("inbox", || inbox.work())?;
     }
+    for post in threads.posts {
+        let (rooms, directs) = (rooms.clone(), directs.clone());
+        let outbox = Outbox { api: api.clone(), kind: settings.kind, rooms, directs, paused: Duration::ZERO };
+        spawn("outbox", move || outbox.work(&post))?;
+    }
+    let shower = Shower { api, me: bot.id, directs, signs: signs_receiver };
+    spawn("signs", || shower.work())?;
+    Ok((ways, signs))
 }
 
-fn pass_on(daemon: &mut Daemon, frame: ToBridge, ways: &Ways) -> io::Result<()> {
-    match frame {
-        ToBridge::Deliver { deliver } => {
-            ways.open.fetch_add(1, Ordering::SeqCst);
-            ways.jobs.send(Job { deliver: *deliver, came: now() }).map_err(io::Error::other)
-        }
-        ToBridge::Taken { .. } | ToBridge::Refused { .. } | ToBridge::Later { .. } | ToBridge::Wanted { .. } => {
-            ways.answers.send(frame).map_err(io::Error::other)
-        }
-        ToBridge::Ping { ping } => daemon.send(&FromBridge::Pong { pong: ping, rest: ways.state.pong() }),
-        ToBridge::Typing { typing } => {
-            ways.signs.show(Sign::Typing { chat: typing.platform_id });
-            Ok(())
-        }
-        ToBridge::OpenDirect { open_direct, seq } => {
-            // A person's id is their chat.
-            let opened = Opened { seq, platform_id: Some(open_direct.user_id), why: None };
-            daemon.send(&FromBridge::Opened { opened })
-        }
-        ToBridge::StopTaking { .. } => {
-            ways.is_closed.store(true, Ordering::SeqCst);
-            Ok(())
-        }
-        // Every message of a room arrives.
-        ToBridge::Hello { .. } | ToBridge::Pressed { .. } | ToBridge::Subscribe { .. } | ToBridge::ShutDown { .. } => {
-            Ok(())
-        }
+impl Network for Signs {
+    fn typing(&mut self, place: Typing) {
+        self.show(Sign::Typing { chat: place.platform_id });
+    }
+
+    fn open_direct(&mut self, person: String, seq: u64) -> Option<Opened> {
+        // A person's id is their chat.
+        Some(Opened { seq, platform_id: Some(person), why: None })
     }
 }
 

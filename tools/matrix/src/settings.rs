@@ -1,7 +1,7 @@
 //! What the channel's settings say.
 
 use hearth_bridge::Hello;
-use serde_json::Value;
+use hearth_bridge::program::settings::{address, only, setting};
 
 /// Who may invite the bot.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,44 +39,25 @@ pub(crate) struct Settings {
     pub(crate) kind: Kind,
 }
 
-/// Names of settings, so that a mistyped one is noticed.
+const EXAMPLE: &str = "https://matrix.org";
+/// Names of settings.
 const NAMES: [&str; 4] = ["base_url", "invites", "kind", "server"];
 
 impl Settings {
     pub(crate) fn of(hello: &Hello) -> Result<Self, String> {
-        if let Some(name) = hello.settings.keys().find(|name| !NAMES.contains(&name.as_str())) {
-            return Err(format!("the setting `{name}` is not known; there are {}", NAMES.join(", ")));
-        }
-        let text = |name: &str| hello.settings.get(name).and_then(Value::as_str);
-        let server = text("server").or(text("base_url"));
-        let server = server.ok_or("the setting `server` is missing; write one like \"https://matrix.org\"")?;
-        let kind = match text("kind") {
+        only(hello, &NAMES)?;
+        let server = setting(hello, "server").or(setting(hello, "base_url"));
+        let server = server.ok_or_else(|| format!("the setting `server` is missing; write one like \"{EXAMPLE}\""))?;
+        let kind = match setting(hello, "kind") {
             None | Some("text") => Kind::Text,
             Some("notice") => Kind::Notice,
             Some(_) => return Err("`kind` must be \"text\" or \"notice\"".to_owned()),
         };
-        Ok(Self { server: address(server)?, invites: invites(text("invites").unwrap_or_default())?, kind })
-    }
-}
-
-/// The address of a server. Without TLS only this machine is reached, because the token would be readable on the way.
-fn address(text: &str) -> Result<String, String> {
-    let text = text.trim_end_matches('/');
-    let wrong = || "`server` must be an address, like \"https://matrix.org\"".to_owned();
-    let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
-    let (host, port) = match rest.rsplit_once(':') {
-        Some((host, port)) => (host, Some(port)),
-        None => (rest, None),
-    };
-    let is_host = !host.is_empty() && host.chars().all(|char| char.is_ascii_alphanumeric() || "-._".contains(char));
-    if !is_host || port.is_some_and(|port| port.parse::<u16>().is_err()) {
-        return Err(wrong());
-    }
-    match scheme {
-        "https" => Ok(text.to_owned()),
-        "http" if ["localhost", "127.0.0.1"].contains(&host) => Ok(text.to_owned()),
-        "http" => Err("`server` may be `http://` only on 127.0.0.1: the token would be readable on the way".to_owned()),
-        _ => Err(wrong()),
+        Ok(Self {
+            server: address(server, EXAMPLE)?,
+            invites: invites(setting(hello, "invites").unwrap_or_default())?,
+            kind,
+        })
     }
 }
 
@@ -108,18 +89,6 @@ pub(crate) fn server_of(user: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn servers_are_reached_by_tls_unless_they_are_here() {
-        for text in ["https://x.test", "https://x.test:8448/", "http://127.0.0.1:8008", "http://localhost"] {
-            assert_eq!(address(text).as_deref(), Ok(text.trim_end_matches('/')));
-        }
-        for text in
-            ["", "x.test", "http://x.test", "https://", "https://x/y", "https://a@x", "https://x:port", "ftp://x"]
-        {
-            assert!(address(text).is_err(), "{text:?}");
-        }
-    }
 
     #[test]
     fn invitors_are_people_and_the_own_server() {

@@ -3,9 +3,10 @@
 
 use std::sync::mpsc::{Receiver, SyncSender};
 
+use hearth_bridge::program::settings::part;
 use serde_json::json;
 
-use crate::api::{Api, part};
+use crate::api::Api;
 use crate::directs::Directs;
 use crate::settings::is_user;
 

@@ -2,16 +2,19 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hearth_bridge::Pong;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::Pong;
+
 /// Seconds since 1970.
-pub(crate) fn seconds() -> i64 {
+#[must_use]
+pub fn seconds() -> i64 {
     clock_gettime(ClockId::Realtime).tv_sec
 }
 
 /// A time in the form of the protocol.
-pub(crate) fn time_text(seconds: i64) -> String {
+#[must_use]
+pub fn time_text(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     // Years begin in March here, so that a leap day is their last one.
     let shifted = days + 719_468;
@@ -26,10 +29,12 @@ pub(crate) fn time_text(seconds: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// What is done with the server.
+/// What is done with the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
+    /// Receiving.
     Inbox,
+    /// Sending.
     Outbox,
 }
 
@@ -42,15 +47,15 @@ struct Known {
 
 /// The state of the connection.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct State(Arc<Mutex<Known>>);
+pub struct State(Arc<Mutex<Known>>);
 
 impl State {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server answered.
-    pub(crate) fn works(&self, side: Side) {
+    /// The network answered.
+    pub fn works(&self, side: Side) {
         let mut known = self.known();
         known.heard = Some(seconds());
         match side {
@@ -60,7 +65,7 @@ impl State {
     }
 
     /// Something does not work.
-    pub(crate) fn fails(&self, side: Side, why: String) {
+    pub fn fails(&self, side: Side, why: String) {
         let mut known = self.known();
         match side {
             Side::Inbox => known.inbox = Some(why),
@@ -68,7 +73,9 @@ impl State {
         }
     }
 
-    pub(crate) fn pong(&self) -> Pong {
+    /// The answer to a question of the daemon.
+    #[must_use]
+    pub fn pong(&self) -> Pong {
         let known = self.known();
         Pong { heard: known.heard.map(time_text), down: known.inbox.clone().or_else(|| known.outbox.clone()) }
     }

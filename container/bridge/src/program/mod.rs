@@ -1,4 +1,5 @@
-//! What bridges in Rust share: the socket to the daemon, and the memory of what was delivered.
+//! What bridges in Rust share: the socket to the daemon, the memory of what was delivered, and the main loop with the
+//! ways of threads to it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -13,6 +14,19 @@ use rustix::fs::{FileType, fstat};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::{FromBridge, Hello, Lines, ToBridge};
+
+pub mod hand;
+pub mod parts;
+pub mod post;
+pub mod run;
+pub mod settings;
+pub mod state;
+
+/// Writes a line to the daemon's log.
+pub fn log(line: &str) {
+    let line: String = line.chars().map(|char| if char.is_control() { ' ' } else { char }).take(1_000).collect();
+    drop(writeln!(io::stdout(), "{line}"));
+}
 
 /// Deliveries that are remembered.
 const REMEMBERED: usize = 10_000;

@@ -1,0 +1,16 @@
+//! `hearth-networks NETWORK`: a bridge to a network. Everything is in the library.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match hearth_networks::run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Without a daemon there is nothing to tell it to.
+            drop(writeln!(std::io::stderr(), "hearth-networks: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
