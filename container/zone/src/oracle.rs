@@ -16,7 +16,7 @@ const SHOWN: &str = "%b %-d, %Y, %-I:%M %p";
 
 /// Zones for which the other copy is outdated, and since when. All names of a zone are in one entry.
 const CHANGED: [(&[&str], i64); 9] = [
-    (&["America/Ensenada", "America/Santa_Isabel", "America/Tijuana", "Mexico/BajaNorte"], 10_000_000),
+    (&["America/Ensenada", "America/Santa_Isabel", "America/Tijuana", "Mexico/BajaNorte"], 9_972_000),
     (&["Asia/Tehran", "Iran"], 296_000_000),
     (&["America/Bogota"], 704_000_000),
     (&["Europe/Chisinau", "Europe/Tiraspol"], 1_648_000_000),
@@ -81,8 +81,9 @@ fn all_changes_are_those_that_the_other_library_knows() {
         let ours = Zone::parse(zone.name()).unwrap();
         let same = |at| assert_eq!(ours.offset_at(at), offset(zone, at), "{zone} at {}", utc(at));
         for from in (0..end(zone)).step_by(STEP) {
-            same(from);
             let to = (from + 20 * 86_400).min(end(zone) - 1);
+            same(from);
+            same(to);
             if offset(zone, from) != offset(zone, to) {
                 let change = change(zone, from).unwrap();
                 same(change - 1);
