@@ -1,10 +1,12 @@
 #!/bin/sh
 # Installs Hearth: `hearth`, `hearth-dump`, and the static runner for agents' images.
 #
-#   ./install.sh [--prefix DIR]                  the newest release of the repository that this source is from, or from
+#   ./install.sh [--bridges] [--prefix DIR]      the newest release of the repository that this source is from, or from
 #                                                source where there is none for this machine
-#   ./install.sh --from URL|DIR [--prefix DIR]   a release from there
-#   ./install.sh --from-source [--prefix DIR]    built here, with cargo
+#   ./install.sh --from URL|DIR …                a release from there
+#   ./install.sh --from-source …                 built here, with cargo
+#
+# --bridges also installs the bridges to mail, Matrix, Discord and Slack in DIR/lib/hearth.
 #
 # A release is installed below ~/.local unless --prefix is given. What is built here goes where `cargo install` puts
 # programs: CARGO_INSTALL_ROOT, CARGO_HOME or ~/.cargo. Programs are in DIR/bin, the runner is in DIR/lib/hearth.
@@ -21,16 +23,18 @@ fail() {
 }
 
 usage() {
-    echo "usage: ./install.sh [--from URL|DIR | --from-source] [--prefix DIR]" >&2
+    echo "usage: ./install.sh [--from URL|DIR | --from-source] [--bridges] [--prefix DIR]" >&2
     exit 2
 }
 
 prefix=
 from=
 from_source=
+bridges=
 while [ $# -gt 0 ]; do
     case $1 in
         --from-source) from_source=yes ;;
+        --bridges) bridges=yes ;;
         --from | --prefix)
             [ -n "${2:-}" ] || usage
             if [ "$1" = --from ]; then from=$2; else prefix=$2; fi
@@ -44,7 +48,7 @@ done
 
 # Says where the programs are, and whether a shell would start others.
 installed() {
-    echo "installed in $1: bin/hearth, bin/hearth-dump, lib/hearth/hearth-runner"
+    echo "installed in $1: bin/hearth, bin/hearth-dump, lib/hearth/hearth-runner${bridges:+, and bridges in lib/hearth}"
     found=$(command -v hearth || true)
     if [ -z "$found" ]; then
         echo "$1/bin is not in PATH: add it, or run $1/bin/hearth"
@@ -71,6 +75,12 @@ install_from_source() {
     host=$(rustc -vV | sed -n 's/^host: //p')
     target=$(cargo metadata --locked --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
     place "$target/$host/release/hearth-runner" "$root/lib/hearth/hearth-runner" 755
+    if [ -n "$bridges" ]; then
+        cargo build --locked --release -p hearth-mail -p hearth-matrix -p hearth-networks
+        for program in hearth-mail hearth-matrix hearth-networks; do
+            place "$target/release/$program" "$root/lib/hearth/$program" 755
+        done
+    fi
     installed "$root"
 }
 
@@ -98,6 +108,16 @@ fetch() {
     esac
 }
 
+# Fetches the package $1 of a verified release, unpacks it in $scratch, and sets `archive` to its file name.
+unpack() {
+    archive=$(sed -n "s/^[0-9a-f]\{64\}  \($1-[0-9][^/ ]*-$(uname -m)-unknown-linux-[a-z]*\.tar\.gz\)\$/\1/p" "$scratch/SHA256SUMS" | head -1)
+    [ -n "$archive" ] || fail "the release at $from has no $1 for $(uname -m)"
+    fetch "$archive" || fail "$archive could not be fetched from $from"
+    (cd "$scratch" && grep "  $archive\$" SHA256SUMS | sha256sum --check --status) ||
+        fail "$archive is not the file that was signed: its sum differs. Nothing was installed. Do not use it"
+    tar -xzf "$scratch/$archive" -C "$scratch" --no-same-owner || fail "$archive cannot be unpacked"
+}
+
 # Fetches the programs of a release into $tree. Sets `reason` and returns 1 if there is none that could be verified. Ends the
 # script if one is not what was signed.
 find_release() {
@@ -113,12 +133,7 @@ find_release() {
     fetch SHA256SUMS && fetch SHA256SUMS.sig || { reason="there is no signed release at $from"; return 1; }
     ssh-keygen -Y verify -f "$keys" -I release -n hearth-release -s "$scratch/SHA256SUMS.sig" <"$scratch/SHA256SUMS" >/dev/null 2>&1 ||
         fail "SHA256SUMS of $from is not signed by a key of $keys. Nothing was installed. Do not use these files"
-    archive=$(sed -n "s/^[0-9a-f]\{64\}  \(hearth-[0-9][^/ ]*-$(uname -m)-unknown-linux-[a-z]*\.tar\.gz\)\$/\1/p" "$scratch/SHA256SUMS" | head -1)
-    [ -n "$archive" ] || { reason="the release at $from has nothing for $(uname -m)"; return 1; }
-    fetch "$archive" || { reason="$archive could not be fetched from $from"; return 1; }
-    (cd "$scratch" && grep "  $archive\$" SHA256SUMS | sha256sum --check --status) ||
-        fail "$archive is not the file that was signed: its sum differs. Nothing was installed. Do not use it"
-    tar -xzf "$scratch/$archive" -C "$scratch" --no-same-owner || fail "$archive cannot be unpacked"
+    unpack hearth
     tree=$scratch/${archive%.tar.gz}
     # What cannot run here must not take the place of what can.
     "$tree/bin/hearth" --version || fail "$archive is verified, but its program does not run on this machine. Nothing was installed"
@@ -126,6 +141,12 @@ find_release() {
 
 install_release() {
     root=${prefix:-$HOME/.local}
+    if [ -n "$bridges" ]; then
+        unpack hearth-bridges
+        for program in "$scratch/${archive%.tar.gz}"/lib/hearth/*; do
+            place "$program" "$root/lib/hearth/$(basename "$program")" 755
+        done
+    fi
     (cd "$tree" && find . -type f ! -path './bin/*' ! -path './lib/hearth/*') | while IFS= read -r file; do
         place "$tree/$file" "$root/$file" 644
     done

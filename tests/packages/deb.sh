@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # The .deb in a clean Debian: install, first chat, upgrade below a running daemon, purge that keeps the data.
 #
-#   tests/packages/deb.sh DIR FILE.deb
+#   tests/packages/deb.sh DIR FILE.deb BRIDGES.deb
 set -euo pipefail
 . "$(dirname "$0")/root.sh"
 in_namespaces "$@"
 mkdir -p "$1"
 place=$(cd "$1" && pwd)
 deb=$2
+bridges=$3
 root=$place/debian
 
 # The same files as a later version.
@@ -35,6 +36,15 @@ expect "the runner needs no library" "prompt" "$(ann_runs /usr/lib/hearth/hearth
 expect "the first chat is answered" "hello from a package" "$(echo hello from a package | ann_runs hearth up 2>/dev/null)"
 data=/home/ann/.local/share/hearth
 [ -d "$root$data/store" ] || failed "there is no store"
+
+# The bridges are a package of their own.
+cp "$bridges" "$root/tmp/bridges.deb"
+root_runs apt-get install -y -qq /tmp/bridges.deb >"$place/apt.log" 2>&1 || failed "install: $(tail -20 "$place/apt.log")"
+for bridge in "hearth-mail" "hearth-matrix" "hearth-networks discord" "hearth-networks slack"; do
+    # shellcheck disable=SC2086 # two words
+    expect "$bridge says that Hearth starts it" "Hearth starts this program" "$(ann_runs /usr/lib/hearth/$bridge 2>&1 || true)"
+done
+root_runs apt-get purge -y -qq hearth-bridges >"$place/apt.log" 2>&1 || failed "purge: $(tail -20 "$place/apt.log")"
 
 # A daemon goes on while its program is replaced, and the new program opens what the old one wrote.
 exec_ann hearth run >"$place/daemon.log" 2>&1 &

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # install.sh with releases that are signed by a key of the test, by another one, by none, and changed afterwards.
 #
-#   tests/packages/install.sh DIR ARCHIVE.tar.gz
+#   tests/packages/install.sh DIR ARCHIVE.tar.gz BRIDGES.tar.gz
 set -euo pipefail
 . "$(dirname "$0")/root.sh"
 cd "$(dirname "$0")/../.."
@@ -10,6 +10,7 @@ mkdir -p "$1"
 place=$(cd "$1" && pwd)
 archive=$(realpath "$2")
 name=$(basename "$archive")
+bridges=$(realpath "$3")
 
 # A source as it is fetched, with the release of the test and its key.
 source=$place/source
@@ -55,7 +56,7 @@ refused "an archive that was changed" "its sum differs" --from "$place/release"
 cp "$archive" "$place/release/"
 mv "$place/release/$name" "$place/release/hearth-0.1.0-vax-unknown-linux-musl.tar.gz"
 sign ours
-refused "a release without this processor" "has nothing for" --from "$place/release"
+refused "a release without this processor" "has no hearth for" --from "$place/release"
 rm "$place/release/"*.gz
 cp "$archive" "$place/release/"
 sign ours
@@ -67,4 +68,20 @@ done
 for prefix in "$place/home/.local" "$place/elsewhere"; do
     [ -x "$prefix/lib/hearth/hearth-runner" ] && [ -x "$prefix/lib/hearth/hearth-mqtt" ] && [ -s "$prefix/share/man/man1/hearth.1" ] || failed "files are missing in $prefix"
     expect "it runs from $(basename "$prefix")" hello "$(echo hello | env -i HOME="$place/home" "$prefix/bin/hearth" up 2>/dev/null)"
+done
+[ ! -e "$place/home/.local/lib/hearth/hearth-mail" ] || failed "bridges are installed that were not asked for"
+refused_with_bridges() {
+    if said=$(attempt --from "$place/release" --bridges --prefix "$place/bridges"); then failed "$1: installed"; fi
+    expect "$1" "$2" "$said"
+    [ ! -e "$place/bridges" ] || failed "$1: something was installed"
+}
+refused_with_bridges "a release without bridges" "has no hearth-bridges for"
+cp "$bridges" "$place/release/"
+sign ours
+printf 'x' >>"$place/release/$(basename "$bridges")"
+refused_with_bridges "bridges that were changed" "its sum differs"
+cp "$bridges" "$place/release/"
+expect "bridges are installed with a release" "and bridges" "$(attempt --from "$place/release" --bridges --prefix "$place/bridges")"
+for program in hearth-mail hearth-matrix hearth-networks hearth-mqtt; do
+    [ -x "$place/bridges/lib/hearth/$program" ] || failed "$program is missing"
 done
