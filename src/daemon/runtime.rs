@@ -112,7 +112,7 @@ pub(super) fn process_setup(paths: &Paths, locks: PathBuf) -> Result<Setup, Erro
     let mut setup = setup.guarding(guarded(paths));
     if other.is_some() {
         // Set by a test that accesses files outside the sandbox.
-        setup.sandbox = Sandbox::Limited { lacking: Lacking::Program };
+        setup.sandbox = Arc::new(Sandbox::Limited { lacking: Lacking::Program }.into());
     }
     Ok(setup)
 }

@@ -46,9 +46,9 @@ impl Place {
 
     /// Whether agents see only the files of the machine that they are given.
     #[must_use]
-    pub const fn has_view(&self) -> bool {
+    pub fn has_view(&self) -> bool {
         match self {
-            Self::Process(setup) => matches!(setup.sandbox, Sandbox::Jail(_)),
+            Self::Process(setup) => matches!(setup.sandbox(), Sandbox::Jail(_)),
             Self::Podman(_) => true,
         }
     }

@@ -156,8 +156,8 @@ fn in_process(scratch: &Scratch<'_>) -> Result<Report, Error> {
     let mut found = Found::new();
     found.insert("unconfined", trials::unconfined(scratch)?);
     let setup = scratch.setup()?;
-    let (scopes, limits) = match (isolation_check::support(), &setup.sandbox) {
-        (Ok(support), Sandbox::Jail(_) | Sandbox::Limited { .. }) => (support.scopes, process_limits(&setup.sandbox)),
+    let (scopes, limits) = match (isolation_check::support(), setup.sandbox()) {
+        (Ok(support), Sandbox::Jail(_) | Sandbox::Limited { .. }) => (support.scopes, process_limits(setup.sandbox())),
         (_, sandbox) => {
             let why = sandbox.missing().unwrap_or_default().to_owned();
             let reason = format!("nothing confines agents here: {why}");
@@ -166,8 +166,8 @@ fn in_process(scratch: &Scratch<'_>) -> Result<Report, Error> {
             return Ok(Report { runtime: "process".to_owned(), confined: false, findings, limits: vec![why] });
         }
     };
-    let view = matches!(setup.sandbox, Sandbox::Jail(_));
-    let runtime = format!("process ({})", setup.sandbox.as_str());
+    let view = matches!(setup.sandbox(), Sandbox::Jail(_));
+    let runtime = format!("process ({})", setup.sandbox().as_str());
     let python = std::path::Path::new("/usr/bin/python3").exists();
     let able = trials::Able {
         view,

@@ -1,5 +1,6 @@
 //! Attacks on the machine: for each attack, how to tell whether it succeeds.
 
+use std::sync::Arc;
 use std::path::{Path, PathBuf};
 
 use super::Error;
@@ -118,7 +119,7 @@ pub(super) fn all(scratch: &Scratch<'_>, place: &Place, spec: &Spec, able: &Able
 /// On a machine that cannot confine agents, the promise is that nothing starts without the operator's permission.
 pub(super) fn unconfined(scratch: &Scratch<'_>) -> Result<Result<String, String>, Error> {
     let sandbox = Sandbox::missing_for("there is nothing that confines", "");
-    let setup = Setup { sandbox, ..scratch.setup()? };
+    let setup = Setup { sandbox: Arc::new(sandbox.into()), ..scratch.setup()? };
     let mut spec = scratch.spec();
     spec.provider = ProviderKind::Command;
     spec.settings.provider = ProviderKind::Command;

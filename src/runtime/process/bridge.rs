@@ -232,7 +232,7 @@ fn prepare(setup: &Setup, program: &Program) -> Result<Launch, String> {
     }
     empty(&files).map_err(|error| format!("cannot empty {}: {error}", files.display()))?;
     space(&root)?;
-    let rules = match (&setup.sandbox, program.hold) {
+    let rules = match (setup.sandbox(), program.hold) {
         (_, Hold::Unconfined) => None,
         (Sandbox::Missing { why, mend, .. }, Hold::Confined) => {
             return Err(format!(
@@ -266,7 +266,7 @@ fn prepare(setup: &Setup, program: &Program) -> Result<Launch, String> {
     let enter = enter.chain(arguments.iter().map(OsString::from)).collect();
     let program_file = setup.program.clone();
     let mut launch = Launch { program: program_file, arguments: enter, directory: state, variables, jailed: None };
-    if let (Some(rules), Sandbox::Jail(jail)) = (&rules, &setup.sandbox) {
+    if let (Some(rules), Sandbox::Jail(jail)) = (&rules, setup.sandbox()) {
         let mut visible = Visible::of(rules, &setup.guarded);
         let words = arguments.iter().map(PathBuf::from).filter(|word| word.is_absolute());
         let all = std::iter::once(found).chain(words).chain(std::env::split_paths(&path));
@@ -341,7 +341,7 @@ fn rules(setup: &Setup, program: &Program, own: [&PathBuf; 2]) -> Rules {
         devices: DEVICES.map(PathBuf::from).to_vec(),
         ..Rules::default()
     };
-    let view = match &setup.sandbox {
+    let view = match setup.sandbox() {
         Sandbox::Jail(jail) => {
             let free = |place: &&str| !rules.paths().any(|path| path.starts_with(place));
             let free: Vec<PathBuf> = IN_MEMORY.into_iter().filter(free).map(PathBuf::from).collect();

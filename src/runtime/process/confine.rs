@@ -88,7 +88,7 @@ impl Confined {
         rules.sockets.extend(spec.network_access.as_ref().map(|access| access.directory.clone()));
         rules.sockets.extend(spec.model_access.as_ref().and_then(ModelAccess::directory).map(Path::to_owned));
         let path = programs::reachable(&setup.path, &rules.read);
-        let view = match &setup.sandbox {
+        let view = match setup.sandbox() {
             Sandbox::Jail(jail) => {
                 let mut visible = Visible::of(&rules, &setup.guarded);
                 if spec.network_access.is_some() {

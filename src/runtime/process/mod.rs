@@ -9,7 +9,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub(in crate::runtime) use agent_runner::END_MAX;
@@ -77,8 +77,8 @@ pub struct Setup {
     pub locks: PathBuf,
     /// Looks up the variables that references name.
     pub lookup: Lookup,
-    /// How agents are confined here.
-    pub sandbox: Sandbox,
+    /// How agents are confined here, once it was asked for. Clones share it.
+    pub sandbox: Arc<OnceLock<Sandbox>>,
     /// Paths that no rule may expose to a confined agent by accident: the data directory first, then the users' homes.
     pub guarded: Vec<PathBuf>,
     /// How long a runner may take to end when asked.
@@ -91,17 +91,21 @@ impl Setup {
     /// The runner is `program agent`. Remains of an earlier incarnation get ten seconds to end.
     pub fn new(program: PathBuf, path: OsString, locks: PathBuf, lookup: Lookup) -> Self {
         let (grace, patience) = (END_MAX, Duration::from_secs(10));
-        let sandbox = Sandbox::missing_for("confinement was not probed", "");
+        let sandbox = Arc::default();
         let (arguments, guarded) = (vec!["agent".into()], Vec::new());
         Self { program, arguments, path, locks, lookup, sandbox, guarded, grace, patience }
     }
 
-    /// Probes how agents can be confined on this machine.
+    /// Sets the paths to guard. Comes before the first question for the sandbox.
     #[must_use]
-    pub fn guarding(mut self, guarded: Vec<PathBuf>) -> Self {
-        self.sandbox = Sandbox::find(&self.path, &guarded);
-        self.guarded = guarded;
-        self
+    pub fn guarding(self, guarded: Vec<PathBuf>) -> Self {
+        Self { guarded, ..self }
+    }
+
+    /// How agents can be confined on this machine. The first call probes it, which takes some milliseconds.
+    #[must_use]
+    pub fn sandbox(&self) -> &Sandbox {
+        self.sandbox.get_or_init(|| Sandbox::find(&self.path, &self.guarded))
     }
 }
 
@@ -157,12 +161,17 @@ impl ProcessRuntime {
         let (table, mail) = Incarnations::new();
         let listener = std::thread::Builder::new().name("process events".to_owned());
         listener.spawn(move || mail.deliver(&events)).map_err(|source| Error::Thread { source })?;
-        Ok(Self { shared: Arc::new(Shared { setup, table }) })
+        let shared = Arc::new(Shared { setup, table });
+        let probed = Arc::clone(&shared);
+        // The daemon's socket does not wait for it, only the first agent.
+        let prober = std::thread::Builder::new().name("sandbox".to_owned());
+        prober.spawn(move || _ = probed.setup.sandbox()).map_err(|source| Error::Thread { source })?;
+        Ok(Self { shared })
     }
 
     /// A provider that acts on its own may run unconfined only with the operator's permission.
     fn check_confinement(&self, spec: &Spec) -> Result<(), Error> {
-        let sandbox = &self.shared.setup.sandbox;
+        let sandbox = self.shared.setup.sandbox();
         let hold = spec.settings.hold(spec.provider, sandbox.confines());
         let Sandbox::Missing { why, root, .. } = sandbox else { return Ok(()) };
         if hold != Hold::NeedsUnconfined && !(*root && hold == Hold::Harmless) {
@@ -177,11 +186,11 @@ impl ProcessRuntime {
     /// nothing.
     fn check_network(&self, spec: &Spec) -> Result<(), Error> {
         let settings = &spec.settings;
-        let confined = settings.hold(spec.provider, self.shared.setup.sandbox.confines()) == Hold::Confined;
+        let confined = settings.hold(spec.provider, self.shared.setup.sandbox().confines()) == Hold::Confined;
         if !settings.network.has_rules() || spec.provider == ProviderKind::Echo {
             return Ok(());
         }
-        let (why, advice) = match self.shared.setup.sandbox.lacks_networks() {
+        let (why, advice) = match self.shared.setup.sandbox().lacks_networks() {
             Some(lack) => lack,
             None if confined && spec.network_access.is_some() => return Ok(()),
             None if confined => ("it has no way out".to_owned(), "restart the daemon".to_owned()),
@@ -221,7 +230,7 @@ impl Runtime for ProcessRuntime {
     /// An agent with a network of its own has a socket in its mount view, any other one a port. Without a view the filter
     /// of an agent without a network leaves neither.
     fn reach(&self, settings: &AgentSettings, provider: ProviderKind) -> Reach {
-        let sandbox = &self.shared.setup.sandbox;
+        let sandbox = self.shared.setup.sandbox();
         let is_confined = settings.hold(provider, sandbox.confines()) == Hold::Confined;
         match sandbox {
             Sandbox::Jail(jail) if is_confined && settings.network.is_closed() => Reach::Socket { owner: jail.user },

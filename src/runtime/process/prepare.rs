@@ -50,7 +50,7 @@ pub(super) fn prepare(shared: &Arc<Shared>, mut spec: Spec) -> Result<(Launch, S
 
 /// The rules for an agent that has to be confined.
 fn confined(setup: &Setup, spec: &Spec) -> Option<Confined> {
-    (spec.settings.hold(spec.provider, setup.sandbox.confines()) == Hold::Confined).then(|| Confined::of(spec, setup))
+    (spec.settings.hold(spec.provider, setup.sandbox().confines()) == Hold::Confined).then(|| Confined::of(spec, setup))
 }
 
 /// If the daemon is root, gives the agent's user what the agent has to write; it can read the rest.

@@ -143,7 +143,7 @@ fn real_providers_need_the_operators_word() {
 fn root_starts_no_agent_without_a_view() {
     let why = "root runs hearth; use Podman, run hearth as an ordinary user, or set `unconfined = true`".to_owned();
     let sandbox = crate::runtime::process::Sandbox::Missing { why, mend: String::new(), root: true };
-    let world = World::with("sh", "exit 0", |setup| setup.sandbox = sandbox);
+    let world = World::with("sh", "exit 0", |setup| setup.sandbox = Arc::new(sandbox.into()));
     world.ensure(1, 1);
     let reason = world.heard.refused(se(1), 1);
     assert!(reason.contains("use Podman, run hearth as an ordinary user, or set `unconfined = true`"), "{reason}");
