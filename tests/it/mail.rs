@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::host::mail::{Mail, bridge};
+use crate::host::bridge_programs::program;
+use crate::host::mail::Mail;
 use crate::host::wait_for;
 
 impl Mail {
@@ -34,7 +35,7 @@ impl Mail {
         let lines = settings.as_object().unwrap().iter().map(|(key, value)| format!("{key} = {value}\n"));
         let settings: String = lines.collect();
         // Its own, so that a test kills no other's.
-        std::fs::copy(bridge().unwrap(), self.program()).unwrap();
+        std::fs::copy(program("mail"), self.program()).unwrap();
         self.host.apply(&format!(
             "schema = 1\n[[agents]]\nfolder = \"main\"\n{agent}\n[channels.mail]\ntype = \"bridge\"\n\
              command = [\"{}\"]\ntoken = \"env:BOT_PASSWORD\"\n[channels.mail.settings]\n{settings}\n\

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::host::matrix::{Matrix, bridge};
+use crate::host::bridge_programs::program;
+use crate::host::matrix::Matrix;
 use crate::host::wait_for;
 
 /// An id in a path.
@@ -69,7 +70,7 @@ impl Matrix {
     fn connect(&mut self, group: Option<&str>) {
         self.host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "100".to_owned()));
         // Its own, so that a test kills no other's.
-        std::fs::copy(bridge().unwrap(), self.program()).unwrap();
+        std::fs::copy(program("matrix"), self.program()).unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(self.directory.path(), mode).unwrap();
         let chat = |id: &str, more: &str| {

@@ -1,10 +1,11 @@
 //! A real Synapse for tests of `hearth-matrix`, on a port of this machine.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
+use super::bridge_programs::program;
 use super::{Host, skipped, wait_for};
 
 const PEOPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/matrix_people.py");
@@ -14,17 +15,6 @@ pub(crate) struct Matrix {
     pub(crate) host: Host,
     server: Child,
     pub(crate) directory: tempfile::TempDir,
-}
-
-/// The program, which is a package of its own: `cargo test --workspace` builds it.
-pub(crate) fn bridge() -> Option<PathBuf> {
-    let built = |path: &Path| std::fs::metadata(path).and_then(|about| about.modified()).ok();
-    let program = Path::new(env!("CARGO_BIN_EXE_hearth")).with_file_name("hearth-matrix");
-    let made = built(&program)?;
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/matrix/src");
-    let newest = std::fs::read_dir(sources).unwrap().flatten().filter_map(|entry| built(&entry.path())).max();
-    assert!(newest <= Some(made), "{} is older than its sources: `cargo build -p hearth-matrix`", program.display());
-    Some(program)
 }
 
 /// Where the server writes: in memory if the system has such a place, because it waits for the disk with each message.
@@ -44,10 +34,6 @@ impl Matrix {
         let mut host = Host::new();
         if !Path::new(env!("CARGO_MANIFEST_DIR")).join("target/synapse/bin/synapse_homeserver").exists() {
             skipped("there is no Synapse (`.ci/synapse.sh` installs it), so `hearth-matrix` is not tested");
-            return None;
-        }
-        if bridge().is_none() {
-            skipped("`hearth-matrix` is not built (`cargo build -p hearth-matrix`), so it is not tested");
             return None;
         }
         let directory = directory();
@@ -73,7 +59,7 @@ impl Matrix {
     /// Runs the kit.
     pub(crate) fn test(&self) -> Value {
         let settings = json!({ "server": self.server() }).to_string();
-        let (chat, bridge) = (self.read("room"), bridge().unwrap().display().to_string());
+        let (chat, bridge) = (self.read("room"), program("matrix").display().to_string());
         let token = format!("file:{}", self.directory.path().join("token-bot").display());
         let words = ["bridge", "test", "--json", "--network", PEOPLE, "--settings", &settings, "--chat", &chat];
         let words = [&words[..], &["--token", &token, "--", &bridge]].concat();
