@@ -1,7 +1,7 @@
 //! Attacks on the machine: for each attack, how to tell whether it succeeds.
 
-use std::sync::Arc;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::Error;
 use super::remains::python;
