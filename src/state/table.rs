@@ -303,6 +303,14 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
         self.bytes.collect_last(txn, &prefix_range(prefix), limit, &|key, value| self.decode(key, value))
     }
 
+    /// The last rows between two keys, at most `limit`, the last one first.
+    ///
+    /// # Errors
+    /// As for [`Self::get`].
+    pub fn collect_last_of(&self, txn: &Read<'_>, keys: impl RangeBounds<K>, limit: usize) -> Result<Vec<(K, V)>> {
+        self.bytes.collect_last(txn, &byte_range(&keys), limit, &|key, value| self.decode(key, value))
+    }
+
     /// First key after a key; its row is not decoded.
     ///
     /// # Errors

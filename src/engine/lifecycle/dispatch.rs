@@ -151,6 +151,22 @@ fn dispatch_to(
     Ok(None)
 }
 
+/// The provider whose run goes on with the queued messages that it has; none if its session has to be dispatched first.
+pub(crate) fn goes_on_with(tx: &Tx<'_, '_>, of: SessionRef<'_>) -> Result<Option<ChosenProvider>> {
+    let Some(number) = of.session.live else { return Ok(None) };
+    let incarnation = tx.db.incarnations.get(tx, &IncarnationId { session: of.id, number })?;
+    if decide(of.session, incarnation.as_ref(), of.agent.archived.is_some()) != Step::Export
+        || halt::frozen(tx, of.session.agent)?.is_some()
+        || unattended::waits_for_person(tx.db, tx, of.id, of.agent)?.is_some()
+    {
+        return Ok(None);
+    }
+    match fallback::next(tx, of)? {
+        Next::Provider(provider) if provider.drives(tx, of.id)? => Ok(Some(provider)),
+        Next::Provider(_) | Next::Wait(_) => Ok(None),
+    }
+}
+
 /// The provider of a next turn, and what budgets say about its messages.
 struct Affordable {
     provider: ChosenProvider,

@@ -5,7 +5,7 @@ use crate::Result;
 use crate::model::address::UserId;
 use crate::model::budget::{Budget, BudgetScope, BudgetState, GraceUsed, Party, Reservation};
 use crate::model::configure::Settings;
-use crate::model::id::{AgentId, SessionId};
+use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::message::Message;
 use crate::model::spend::{Amounts, Money, SpendScope};
 use crate::model::time::{Day, Timestamp};
@@ -15,7 +15,6 @@ use crate::state::{Basis, ChatKey, InboxKey, PersonKey, Read, ScopeKey, SpendKey
 use crate::time::local;
 use crate::time::zone::Zone;
 use crate::tx::Tx;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Reservations that are added up, more than there are messages under way.
@@ -24,6 +23,8 @@ const RESERVATIONS_MAX: usize = 100_000;
 const RECENT_MESSAGES: usize = 200;
 /// Entries of the ledger that are read for that. A turn has one for each call that the gateway counted.
 const RECENT_ENTRIES: usize = 2_000;
+/// Entries that are read at once: enough if each turn has one and all are of the agent.
+const RECENT_AT_ONCE: usize = budgets::RECENT + 1;
 
 /// A budget in its present period.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,27 +156,44 @@ pub fn budgets(db: &Tables, txn: &Read<'_>, now: Timestamp, zone: &Zone) -> Resu
     settings.budgets.into_iter().map(account).collect()
 }
 
-/// The budgets of a message. What is set aside for the session itself is left out.
+/// The budgets of a message, with what `reserved` sets aside.
 pub(crate) fn of_party(
     tx: &Tx<'_, '_>,
     of: &Settings,
-    session: SessionId,
     party: &Party,
+    reserved: &[Reservation],
 ) -> Result<Vec<BudgetAccount>> {
     let zone = settings::zone_of(tx, of);
     let today = Today::of(tx.now.wall, &zone);
-    let mut reserved = None;
     let mut found = Vec::new();
     for budget in &of.budgets {
         let Some(scope) = resolved(tx.db, tx, &budget.scope)?.filter(|scope| party.is_in(scope)) else { continue };
-        let reserved: &Vec<(InboxKey, Reservation)> = match &mut reserved {
-            Some(reserved) => reserved,
-            None => reserved.insert(tx.db.reservations.collect_range(tx, .., RESERVATIONS_MAX)?),
-        };
-        let others = reserved.iter().filter(|(key, _)| key.session != session).map(|(_, row)| row);
-        found.push(account(tx.db, tx, budget.clone(), Some(scope), &today, others)?);
+        found.push(account(tx.db, tx, budget.clone(), Some(scope), &today, reserved.iter())?);
     }
     Ok(found)
+}
+
+/// What is set aside for messages.
+pub(crate) struct Reserved {
+    /// For those of one session, in their order.
+    pub(crate) own: Vec<(InboxKey, Reservation)>,
+    /// For those of other sessions.
+    pub(crate) others: Vec<Reservation>,
+}
+
+/// What is set aside, as a session sees it.
+pub(crate) fn reserved(tx: &Tx<'_, '_>, session: SessionId) -> Result<Reserved> {
+    let all = tx.db.reservations.collect_range(tx, .., RESERVATIONS_MAX)?;
+    let (own, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|(key, _)| key.session == session);
+    Ok(Reserved { own, others: others.into_iter().map(|(_, row)| row).collect() })
+}
+
+/// What is set aside for a message.
+pub(crate) fn reserved_for(tx: &Tx<'_, '_>, message: &Message) -> Result<Option<Reservation>> {
+    match tx.db.reservations.is_empty(tx)? {
+        true => Ok(None),
+        false => tx.db.reservations.get(tx, &InboxKey::of(message)),
+    }
 }
 
 /// The settings, for a decision about budgets.
@@ -274,17 +292,12 @@ pub(crate) fn reserve(tx: &mut Tx<'_, '_>, key: &InboxKey, reservation: &Reserva
     tx.db.reservations.put(tx, key, reservation)
 }
 
-/// What is set aside for a session's messages.
-pub(crate) fn of_session(tx: &Tx<'_, '_>, session: SessionId) -> Result<Vec<(InboxKey, Reservation)>> {
-    tx.db.reservations.collect_prefix(tx, &session, RESERVATIONS_MAX)
-}
-
 /// Releases what is set aside for a session's messages.
 pub(crate) fn release_session(tx: &mut Tx<'_, '_>, session: SessionId) -> Result<bool> {
     if tx.db.reservations.is_empty(tx)? {
         return Ok(false);
     }
-    let rows = of_session(tx, session)?;
+    let rows = tx.db.reservations.collect_prefix(tx, &session, RESERVATIONS_MAX)?;
     for (key, _) in &rows {
         tx.db.reservations.delete(tx, key)?;
     }
@@ -301,29 +314,49 @@ pub(crate) fn message_changed(tx: &mut Tx<'_, '_>, before: &Message, after: &Mes
     tx.db.reservations.delete(tx, &InboxKey::of(after)).map(drop)
 }
 
-/// What the last turns of an agent used, in money and in tokens, the newest first.
-pub(crate) fn recent(tx: &Tx<'_, '_>, agent: AgentId) -> Result<(Vec<u64>, Vec<u64>)> {
-    let mut turns: Vec<(u64, u64)> = Vec::new();
-    let (mut next, mut entries) = (tx.db.spend.last(tx, ..)?, 0);
-    for _ in 0..RECENT_MESSAGES {
-        let Some((SpendKey { message, .. }, _)) = next else { break };
-        let mut of_message: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-        for (key, entry) in tx.db.spend.collect_prefix(tx, &message, RECENT_ENTRIES)? {
-            entries += 1;
+/// What a turn used.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecentTurn {
+    message: MessageId,
+    incarnation: u32,
+    /// Money in millionths of a dollar.
+    pub(crate) money: u64,
+    /// Tokens.
+    pub(crate) tokens: u64,
+}
+
+/// What the last turns of an agent used, the newest first.
+pub(crate) fn recent(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Vec<RecentTurn>> {
+    let mut turns: Vec<RecentTurn> = Vec::new();
+    let mut rows = tx.db.spend.collect_last_of(tx, .., RECENT_AT_ONCE)?;
+    let (mut entries, mut messages, mut newest) = (0, 0, None);
+    while let Some((oldest, _)) = rows.last().cloned() {
+        for (key, entry) in rows {
+            messages += usize::from(newest.replace(key.message) != Some(key.message));
+            if messages > RECENT_MESSAGES {
+                return Ok(turns);
+            }
             if entry.agent != agent || !entry.counted || entry.uses.is_empty() {
                 continue;
             }
-            let sum = of_message.entry(key.incarnation).or_default();
+            let SpendKey { message, incarnation, .. } = key;
+            if turns.last().is_none_or(|turn| (turn.message, turn.incarnation) != (message, incarnation)) {
+                if turns.len() == budgets::RECENT {
+                    return Ok(turns);
+                }
+                turns.push(RecentTurn { message, incarnation, money: 0, tokens: 0 });
+            }
+            let Some(turn) = turns.last_mut() else { continue };
             for used in &entry.uses {
-                sum.0 = sum.0.saturating_add(used.cost.as_micros());
-                sum.1 = sum.1.saturating_add(used.tokens.total());
+                turn.money = turn.money.saturating_add(used.cost.as_micros());
+                turn.tokens = turn.tokens.saturating_add(used.tokens.total());
             }
         }
-        turns.extend(of_message.into_values().rev());
-        if turns.len() >= budgets::RECENT || entries >= RECENT_ENTRIES {
+        entries += RECENT_AT_ONCE;
+        if entries >= RECENT_ENTRIES {
             break;
         }
-        next = tx.db.spend.last(tx, ..SpendKey { message, incarnation: 0, call: 0 })?;
+        rows = tx.db.spend.collect_last_of(tx, ..oldest, RECENT_AT_ONCE)?;
     }
-    Ok(turns.into_iter().take(budgets::RECENT).unzip())
+    Ok(turns)
 }

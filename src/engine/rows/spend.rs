@@ -7,7 +7,7 @@ use crate::model::id::MessageId;
 use crate::model::message::Message;
 use crate::model::spend::{Amounts, ReportedUse, Spend, SpendSource, SpendTotal};
 use crate::model::time::{Day, Timestamp};
-use crate::rows::{agents, chats, sessions, settings};
+use crate::rows::{agents, budgets, chats, sessions, settings};
 use crate::rules::caps::Used;
 use crate::rules::prices;
 use crate::state::{Read, ScopeKey, SpendKey, SpendTotalKey, Tables};
@@ -104,14 +104,13 @@ fn entry(tx: &Tx<'_, '_>, message: &Message, source: SpendSource, used: Vec<Repo
         let day = Day::of(at, 0);
         return Ok(Spend { at, day, agent, session, chat, person, task, uses: Vec::new(), source, counted: true });
     }
-    let settings = tx.db.settings.get(tx, &())?.unwrap_or_default();
+    let settings = budgets::settings(tx)?;
     let day = day_in(&settings::zone_of(tx, &settings), at);
-    let is_near = is_near(tx, message)?;
-    let price = |used: ReportedUse| {
+    let mut uses = Vec::with_capacity(used.len());
+    for used in used {
         let configured = settings.price_of(used.model.as_deref());
-        prices::priced(used, configured, is_near)
-    };
-    let uses = used.into_iter().map(price).collect();
+        uses.push(prices::priced(used, configured, || is_near(tx, message))?);
+    }
     let Party { agent, chat, person, task } = party(tx, message)?;
     Ok(Spend { at, day, agent, session, chat, person, task, uses, source, counted: true })
 }
@@ -126,7 +125,11 @@ fn is_near(tx: &Tx<'_, '_>, message: &Message) -> Result<bool> {
 /// Whom the use of models by a message is counted for.
 pub(crate) fn party(tx: &Tx<'_, '_>, message: &Message) -> Result<Party> {
     let mut party = bare_party(message);
-    party.person = tx.db.bodies.get(tx, &message.body)?.and_then(|body| body.sender);
+    // A body may be large.
+    party.person = match budgets::reserved_for(tx, message)? {
+        Some(reservation) => reservation.party.person,
+        None => tx.db.bodies.get(tx, &message.body)?.and_then(|body| body.sender),
+    };
     if let Some(reply) = &message.reply {
         party.chat = chats::known(tx, reply)?.as_ref().as_ref().map(|(chat, _)| *chat);
     }

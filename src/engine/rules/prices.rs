@@ -54,8 +54,12 @@ const LIST: &[Listed] = &[
 ];
 
 /// The use with its cost. `configured` is the price that the configuration has for the model. `is_near` is whether it runs
-/// on this machine or in its network, where a model without a price costs nothing.
-pub(crate) fn priced(used: ReportedUse, configured: Option<Price>, is_near: bool) -> ModelUse {
+/// on this machine or in its network, where a model without a price costs nothing; it is asked only about such a model.
+pub(crate) fn priced<E>(
+    used: ReportedUse,
+    configured: Option<Price>,
+    is_near: impl FnOnce() -> Result<bool, E>,
+) -> Result<ModelUse, E> {
     let ReportedUse { model, tokens, cost } = used;
     let listed = || model.as_deref().and_then(of_list);
     let (cost, basis) = match (configured, cost) {
@@ -63,11 +67,11 @@ pub(crate) fn priced(used: ReportedUse, configured: Option<Price>, is_near: bool
         (None, Some(cost)) => (cost, CostBasis::Stated),
         (None, None) => match listed() {
             Some(price) => (price.of(tokens), CostBasis::Priced),
-            None if is_near => (Money::ZERO, CostBasis::Priced),
+            None if is_near()? => (Money::ZERO, CostBasis::Priced),
             None => (at_most(tokens), CostBasis::Unknown),
         },
     };
-    ModelUse { model, tokens, cost, basis }
+    Ok(ModelUse { model, tokens, cost, basis })
 }
 
 /// Whether a model costs nothing.
@@ -128,9 +132,11 @@ mod tests {
         let of = |model: Option<&str>, cost| ReportedUse { model: model.map(Into::into), tokens, cost };
         let stated = Some(Money::micros(7));
         let free = Price { input: 0, output: 0, cache_read: 0, cache_write: 0 };
-        let near = priced(of(Some("other"), None), None, true);
-        assert_eq!((near.cost, near.basis), (Money::ZERO, CostBasis::Priced));
-        assert_eq!(priced(of(Some("gpt-5"), None), None, true).cost, Money::micros(1_250_000), "it is passed on");
+        let near = |is_near| move || Ok::<_, std::convert::Infallible>(is_near);
+        let other = priced(of(Some("other"), None), None, near(true)).unwrap();
+        assert_eq!((other.cost, other.basis), (Money::ZERO, CostBasis::Priced));
+        let passed_on = priced(of(Some("gpt-5"), None), None, near(true)).unwrap();
+        assert_eq!(passed_on.cost, Money::micros(1_250_000));
         assert!(is_free(None, None, true) && is_free(Some("gpt-5"), Some(free), false));
         assert!(!is_free(Some("gpt-5"), None, true) && !is_free(Some("other"), None, false));
         for (used, configured, cost, basis) in [
@@ -140,7 +146,7 @@ mod tests {
             (of(Some("other"), None), None, 15_000_000, CostBasis::Unknown),
             (of(None, None), None, 15_000_000, CostBasis::Unknown),
         ] {
-            let used = priced(used, configured, false);
+            let used = priced(used, configured, near(false)).unwrap();
             assert_eq!((used.cost, used.basis), (Money::micros(cost), basis), "{used:?}");
         }
     }

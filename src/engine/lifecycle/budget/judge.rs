@@ -5,23 +5,23 @@ use crate::lifecycle::mailbox_view::SessionRef;
 use crate::model::address::UserId;
 use crate::model::budget::{Budget, OnLimit, Party, PassReason, Reservation};
 use crate::model::configure::Settings;
-use crate::model::id::{AgentId, MessageId, SessionId};
+use crate::model::id::{AgentId, MessageId};
 use crate::model::journal::Event;
 use crate::model::message::{Message, Reason};
 use crate::model::spend::{Money, SpendScope};
 use crate::model::time::Day;
-use crate::rows::budgets::{BudgetAccount, Expected};
+use crate::rows::budgets::{BudgetAccount, Expected, RecentTurn, Reserved};
 use crate::rows::{budgets, journal, people, settings, spend};
 use crate::rules::access::AccessLevel;
 use crate::rules::budgets::{Verdict, decide_expected, decide_over};
 use crate::state::InboxKey;
 use crate::time::local;
 use crate::tx::Tx;
+use std::sync::Arc;
 
 /// Judges the messages of one session.
 pub(super) struct Judge<'a> {
     settings: &'a Settings,
-    session: SessionId,
     agent: AgentId,
     on_limit: OnLimit,
     /// Whether the models of its provider cost nothing.
@@ -29,11 +29,18 @@ pub(super) struct Judge<'a> {
     /// Tokens that a message may use at most, by the agent's settings.
     cap: Option<u64>,
     today: Day,
-    /// What is set aside for the session.
+    /// What is set aside for the session's messages, in their order.
     pub(super) own: Vec<(InboxKey, Reservation)>,
+    /// Those of them that have amounts, and those of messages that were judged: one for each party. The others of a party
+    /// share its turn.
+    bearing: Vec<Reservation>,
+    /// What is set aside for other sessions.
+    others: Vec<Reservation>,
     /// Senders of messages that pass by grace with this judgement.
     graced: Vec<UserId>,
-    recent: Option<(Vec<u64>, Vec<u64>)>,
+    recent: Option<Vec<RecentTurn>>,
+    /// The budgets of those whose messages were judged.
+    known: Vec<(Party, Arc<Vec<BudgetAccount>>)>,
 }
 
 pub(super) struct Judged {
@@ -45,42 +52,49 @@ pub(super) struct Judged {
 
 impl<'a> Judge<'a> {
     pub(super) fn new(tx: &Tx<'_, '_>, settings: &'a Settings, of: SessionRef<'_>, is_free: bool) -> Result<Self> {
+        let Reserved { own, others } = budgets::reserved(tx, of.id)?;
+        let bearing = own.iter().map(|(_, own)| own).filter(|own| bears(own)).cloned().collect();
         Ok(Self {
             settings,
-            session: of.id,
             agent: of.session.agent,
             on_limit: of.agent.settings.on_limit,
             is_free,
             cap: of.agent.settings.caps.tokens,
             today: local::day(tx.now.wall, &settings::zone_of(tx, settings)),
-            own: budgets::of_session(tx, of.id)?,
+            own,
+            bearing,
+            others,
             graced: Vec::new(),
             recent: None,
+            known: Vec::new(),
         })
     }
 
     pub(super) fn judge(&mut self, tx: &Tx<'_, '_>, id: MessageId, message: &Message) -> Result<Judged> {
-        let party = spend::party(tx, message)?;
-        let accounts = budgets::of_party(tx, self.settings, self.session, &party)?;
+        self.judge_party(tx, id, spend::party(tx, message)?)
+    }
+
+    /// Like [`Self::judge`], for a message whose party is known.
+    pub(super) fn judge_party(&mut self, tx: &Tx<'_, '_>, id: MessageId, party: Party) -> Result<Judged> {
+        let accounts = self.accounts(tx, &party)?;
         if accounts.is_empty() {
             return Ok(Judged { reservation: None, verdict: None });
         }
-        let mut reservation = self.expect(tx, id, party, &accounts)?;
+        let mut reservation = match self.shared_turn(&party, &accounts) {
+            Some((money, tokens)) => Reservation { message: id, at: tx.now.wall, party, money, tokens },
+            None => self.expect(tx, id, party)?,
+        };
         let mut over: Option<BudgetAccount> = None;
-        for account in accounts {
+        for account in accounts.iter() {
             let shared = account.scope.as_ref().map(|scope| self.shared(scope)).unwrap_or_default();
             let money = (!self.is_free).then(|| shared.0.max(reservation.money));
             let expected = Expected { money, tokens: shared.1.max(reservation.tokens) };
             let later = over.as_ref().is_none_or(|known| known.until < account.until);
             if later && !account.has_room(tx.now.wall, expected) {
-                over = Some(account);
+                over = Some(account.clone());
             }
         }
-        let shares_turn = self.own.iter().any(|(_, own)| {
-            let covers = own.party == reservation.party;
-            covers && (own.money > Money::ZERO || own.tokens > 0)
-        });
-        if shares_turn {
+        if self.bearing(&reservation.party).is_some() {
             (reservation.money, reservation.tokens) = (Money::ZERO, 0);
         }
         let verdict = match over {
@@ -93,24 +107,58 @@ impl<'a> Judge<'a> {
         Ok(Judged { reservation: Some(reservation), verdict })
     }
 
+    /// The budgets of a message, without what is set aside for the session itself.
+    pub(super) fn accounts(&mut self, tx: &Tx<'_, '_>, party: &Party) -> Result<Arc<Vec<BudgetAccount>>> {
+        if let Some((_, accounts)) = self.known.iter().find(|(known, _)| known == party) {
+            return Ok(Arc::clone(accounts));
+        }
+        let accounts = Arc::new(budgets::of_party(tx, self.settings, party, &self.others)?);
+        self.known.push((party.clone(), Arc::clone(&accounts)));
+        Ok(accounts)
+    }
+
+    /// Counts what is to be set aside for a message.
+    pub(super) fn set_aside(&mut self, reservation: &Reservation) {
+        if bears(reservation) {
+            self.bearing.push(reservation.clone());
+        }
+    }
+
+    /// The reservations that the session has. They are to be made anew.
+    pub(super) fn take_own(&mut self) -> Vec<(InboxKey, Reservation)> {
+        self.bearing.clear();
+        std::mem::take(&mut self.own)
+    }
+
+    /// The reservation for the turn of a party's messages.
+    fn bearing(&self, party: &Party) -> Option<&Reservation> {
+        self.bearing.iter().find(|own| own.party == *party)
+    }
+
+    /// What is set aside for the turn that a message shares, if it says what is expected of it in each unit that is
+    /// limited: what was set aside when models cost nothing says nothing about money.
+    fn shared_turn(&self, party: &Party, accounts: &[BudgetAccount]) -> Option<(Money, u64)> {
+        let own = self.bearing(party)?;
+        let in_money = !self.is_free && accounts.iter().any(|account| account.budget.money.is_some());
+        let in_tokens = accounts.iter().any(|account| account.budget.tokens.is_some());
+        let says = (own.money > Money::ZERO || !in_money) && (own.tokens > 0 || !in_tokens);
+        says.then_some((own.money, own.tokens))
+    }
+
     /// What is set aside for the session's turn within a scope.
     fn shared(&self, scope: &SpendScope) -> (Money, u64) {
-        let within = self.own.iter().filter(|(_, own)| own.party.is_in(scope));
-        within.fold((Money::ZERO, 0), |(money, tokens), (_, own)| (money.max(own.money), tokens.max(own.tokens)))
+        let within = self.bearing.iter().filter(|own| own.party.is_in(scope));
+        within.fold((Money::ZERO, 0), |(money, tokens), own| (money.max(own.money), tokens.max(own.tokens)))
     }
 
     /// What the turn of a message is expected to use.
-    pub(super) fn expect(
-        &mut self,
-        tx: &Tx<'_, '_>,
-        message: MessageId,
-        party: Party,
-        accounts: &[BudgetAccount],
-    ) -> Result<Reservation> {
-        let (money, tokens) = match &self.recent {
-            Some(recent) => recent.clone(),
-            None => self.recent.insert(budgets::recent(tx, self.agent)?).clone(),
+    pub(super) fn expect(&mut self, tx: &Tx<'_, '_>, message: MessageId, party: Party) -> Result<Reservation> {
+        let accounts = self.accounts(tx, &party)?;
+        let recent = match &mut self.recent {
+            Some(recent) => recent,
+            None => self.recent.insert(budgets::recent(tx, self.agent)?),
         };
+        let (money, tokens) = recent.iter().map(|turn| (turn.money, turn.tokens)).unzip();
         let in_money = accounts.iter().filter_map(|account| account.budget.money).map(Money::as_micros);
         let in_tokens = accounts.iter().filter_map(|account| account.budget.tokens);
         let money = if self.is_free { 0 } else { decide_expected(money, None, in_money) };
@@ -146,4 +194,9 @@ impl<'a> Judge<'a> {
         }
         Ok(verdict)
     }
+}
+
+/// Whether a reservation sets anything aside.
+fn bears(own: &Reservation) -> bool {
+    own.money > Money::ZERO || own.tokens > 0
 }

@@ -87,14 +87,14 @@ pub(crate) fn judge(tx: &Tx<'_, '_>, of: SessionRef<'_>, is_free: bool) -> Resul
     let mut all = Vec::new();
     let mut judge = Judge::new(tx, &settings, of, is_free)?;
     for (key, id) in tx.db.ready_messages.collect_prefix(tx, &of.id, JUDGED_MAX)? {
-        if judge.own.iter().any(|(known, _)| *known == key) {
+        if judge.own.binary_search_by(|(known, _)| known.cmp(&key)).is_ok() {
             continue;
         }
         let message = tx.db.messages.require(tx, &id)?;
         let judged = judge.judge(tx, id, &message)?;
         let waits = matches!(judged.verdict, Some((_, Verdict::Wait(_))));
         if let Some(reservation) = judged.reservation.as_ref().filter(|_| !waits) {
-            judge.own.push((key, reservation.clone()));
+            judge.set_aside(reservation);
         }
         all.push(JudgedMessage { key, id, message, judged });
     }
@@ -148,26 +148,24 @@ pub(crate) fn claimed(tx: &mut Tx<'_, '_>, message: &Message, id: MessageId) -> 
         return Ok(());
     }
     let key = InboxKey::of(message);
+    let known = budgets::reserved_for(tx, message)?;
+    let mut pays = false;
+    for (other, _) in tx.db.claimed_messages.collect_prefix(tx, &message.session, JUDGED_MAX)? {
+        let own = if other == key { known.clone() } else { tx.db.reservations.get(tx, &other)? };
+        pays |= own.is_some_and(|own| own.money > Money::ZERO || own.tokens > 0);
+    }
+    if pays && known.is_some() {
+        return Ok(());
+    }
     let Some(session) = sessions::load(tx, message.session)? else { return Ok(()) };
     let agent = tx.db.agents.require(tx, &message.agent)?;
     let of = SessionRef { id: message.session, session: &session, agent: &agent };
     let mut judge = Judge::new(tx, &settings, of, fallback::drives_for_free(tx, of)?)?;
-    let mut pays = false;
-    for (other, _) in tx.db.claimed_messages.collect_prefix(tx, &message.session, JUDGED_MAX)? {
-        let own = judge.own.iter().find(|(known, _)| *known == other);
-        pays |= own.is_some_and(|(_, own)| own.money > Money::ZERO || own.tokens > 0);
-    }
-    let is_known = judge.own.iter().any(|(known, _)| *known == key);
-    if pays && is_known {
-        return Ok(());
-    }
-    judge.own.clear();
     let party = spend::party(tx, message)?;
-    let accounts = budgets::of_party(tx, &settings, message.session, &party)?;
-    if accounts.is_empty() {
+    if judge.accounts(tx, &party)?.is_empty() {
         return Ok(());
     }
-    let mut reservation = judge.expect(tx, id, party, &accounts)?;
+    let mut reservation = judge.expect(tx, id, party)?;
     if pays {
         (reservation.money, reservation.tokens) = (Money::ZERO, 0);
     }
@@ -177,10 +175,43 @@ pub(crate) fn claimed(tx: &mut Tx<'_, '_>, message: &Message, id: MessageId) -> 
 /// A turn of a session has ended: messages that were to share it are judged anew, and so are those that wait for room.
 pub(crate) fn turn_ended(tx: &mut Tx<'_, '_>, session: SessionId) -> Result<()> {
     let is_over = !tx.db.reservations.is_empty(tx)? && tx.db.claimed_messages.first_in(tx, &session)?.is_none();
-    if is_over && budgets::release_session(tx, session)? {
+    if is_over
+        && tx.db.reservations.first_in(tx, &session)?.is_some()
+        && !goes_on(tx, session)?
+        && budgets::release_session(tx, session)?
+    {
         dispatch::dispatch_session(tx, session)?;
     }
     reconsider(tx)
+}
+
+/// Judges the messages that the run of a session has and did not begin, after a turn. Returns whether nothing but what is
+/// set aside changes for them. Else nothing was changed, and the session is to be dispatched anew.
+fn goes_on(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<bool> {
+    let Some(session) = sessions::load(tx, id)? else { return Ok(false) };
+    let agent = tx.db.agents.require(tx, &session.agent)?;
+    let of = SessionRef { id, session: &session, agent: &agent };
+    let Some(provider) = dispatch::goes_on_with(tx, of)? else { return Ok(false) };
+    let settings = budgets::settings(tx)?;
+    let mut judge = Judge::new(tx, &settings, of, provider.is_free(tx, of)?)?;
+    let mut before = judge.take_own().into_iter().peekable();
+    let mut changed = Vec::new();
+    for (key, id) in tx.db.ready_messages.collect_prefix(tx, &of.id, JUDGED_MAX)? {
+        let Some((_, known)) = before.next_if(|(known, _)| *known == key) else { return Ok(false) };
+        let Judged { reservation: Some(mut new), verdict: None } = judge.judge_party(tx, id, known.party.clone())?
+        else {
+            return Ok(false);
+        };
+        new.at = known.at;
+        judge.set_aside(&new);
+        if new != known {
+            changed.push((key, new));
+        }
+    }
+    for (key, reservation) in changed {
+        budgets::reserve(tx, &key, &reservation)?;
+    }
+    Ok(before.next().is_none())
 }
 
 /// Judges all messages that wait for budgets again, because a budget may have room now: at once those of some sessions, the
@@ -280,10 +311,10 @@ pub(crate) fn drop_waiting(tx: &mut Tx<'_, '_>, id: ApprovalId, from: InboxKey) 
         tx.effects.push(Effect::Continue(Continuation::DropWaiting(id, *session, seq.saturating_add(1))));
     }
     let mut told = BTreeSet::new();
-    for (key, id) in waiting {
+    for (_, id) in waiting {
         let Some(message) = readable(tx.db.messages.get(tx, &id))? else { continue };
         let party = spend::party(tx, &message)?;
-        let accounts = budgets::of_party(tx, &settings, key.session, &party)?;
+        let accounts = budgets::of_party(tx, &settings, &party, &[])?;
         if !accounts.iter().any(|account| account.budget.name() == name) {
             continue;
         }
