@@ -217,6 +217,14 @@ pub struct Reservation {
     pub tokens: u64,
 }
 
+impl Reservation {
+    /// Whether it sets an amount aside. One for a message that shares the turn of another one does not.
+    #[must_use]
+    pub fn is_bearing(&self) -> bool {
+        self.money > Money::ZERO || self.tokens > 0
+    }
+}
+
 /// Why a message passes although a budget has no room for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PassReason {

@@ -14,6 +14,7 @@ use super::options::{Missing, Options};
 use super::reader::Reader;
 use super::room::{self, Admission, RESERVE, Usage};
 use super::schema::Tables;
+use super::write::Lasting;
 use super::{Read, Write, backup, filesystem, migrate, pages};
 use crate::crash;
 
@@ -30,6 +31,7 @@ pub struct Store {
     options: Options,
     install: u64,
     warnings: Vec<String>,
+    lasting: Lasting,
     lock: WriterLock, // dropped last: it is released after the environment is closed
 }
 
@@ -59,7 +61,7 @@ impl Store {
         env.clear_stale_readers().map_err(Error::lmdb("clearing stale readers"))?;
         let tables = env::create_tables(&env, begin_write(&env)?, Expected::Store)?;
         let reader = Reader { env, tables };
-        let mut store = Self { reader, dir, options, install: 0, warnings, lock };
+        let mut store = Self { reader, dir, options, install: 0, warnings, lasting: Lasting::default(), lock };
         store.install = store.migrate(data, migrate::STEPS, migrate::FORMAT)?.install;
         store.restore_reserve()?;
         Ok(store)
@@ -137,7 +139,7 @@ impl Store {
     /// # Errors
     /// Those of `work`, and of the commit.
     pub fn write<T, E: From<Error>>(&self, work: impl FnOnce(&Tables, &mut Write<'_>) -> Result<T, E>) -> Result<T, E> {
-        let mut txn = Write::new(begin_write(&self.reader.env)?);
+        let mut txn = Write::new(begin_write(&self.reader.env)?, &self.lasting);
         let done = work(&self.reader.tables, &mut txn)?;
         self.commit(txn)?;
         Ok(done)
@@ -163,7 +165,7 @@ impl Store {
         no_room: impl Fn(&E) -> bool,
     ) -> Result<Vec<Result<T, E>>> {
         let (mut each, mut at) = (false, 0);
-        let mut group = Write::new(begin_write(&self.reader.env)?);
+        let mut group = Write::new(begin_write(&self.reader.env)?, &self.lasting);
         let mut answers = Vec::with_capacity(inputs.len());
         while let Some(input) = inputs.get(at) {
             let own = each || undoable(input);
@@ -178,7 +180,7 @@ impl Store {
                     if inputs.len() == 1 {
                         return Ok(vec![answer]);
                     }
-                    group = Write::new(begin_write(&self.reader.env)?);
+                    group = Write::new(begin_write(&self.reader.env)?, &self.lasting);
                     answers.clear();
                     (each, at) = (true, 0);
                     continue;

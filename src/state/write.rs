@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Env;
 use super::error::{Error, Result};
@@ -16,11 +16,24 @@ use crate::model::id::{AgentId, Counter};
 pub struct Write<'t> {
     txn: heed::RwTxn<'t>,
     held: Held,
-    made: DerivedCache,
+    made: RefCell<DerivedCache>,
+    lasting: Option<&'t Lasting>,
 }
 
 /// Cache of derived values, by their basis, type and key.
-type DerivedCache = RefCell<Vec<(Basis, TypeId, HashMap<Vec<u8>, Arc<dyn Any + Send + Sync>, Quick>)>>;
+type DerivedCache = Vec<(Basis, TypeId, HashMap<Vec<u8>, Arc<dyn Any + Send + Sync>, Quick>)>;
+
+/// Derived values that outlive a commit. A transaction takes them when it begins and leaves them right before it commits,
+/// so a change that is undone leaves none. Only the transaction after the one that left them takes them.
+#[derive(Debug, Default)]
+pub(super) struct Lasting(Mutex<Left>);
+
+/// What a transaction left.
+#[derive(Debug, Default)]
+struct Left {
+    by: usize,
+    made: DerivedCache,
+}
 
 /// A fast hasher without protection against chosen collisions: a commit has too few inputs for them to matter.
 type Quick = BuildHasherDefault<Words>;
@@ -61,11 +74,17 @@ pub enum Basis {
     Runs,
     /// Rows of sessions.
     Sessions,
+    /// The settings of the installation. These values outlive a commit.
+    Settings,
+    /// What is set aside for turns under way. These values outlive a commit.
+    Reservations,
+    /// Totals of costs. These values outlive a commit.
+    Totals,
 }
 
 impl Basis {
     /// The tables that belong to a basis.
-    const TABLES: [(&'static str, Self); 12] = [
+    const TABLES: [(&'static str, Self); 14] = [
         ("agents", Self::Decisions),
         ("channels", Self::Decisions),
         ("chats", Self::Decisions),
@@ -74,15 +93,22 @@ impl Basis {
         ("incarnations", Self::Runs),
         ("live", Self::Runs),
         ("members", Self::Decisions),
+        ("reservations", Self::Reservations),
         ("roles", Self::Decisions),
         ("sessions", Self::Sessions),
-        ("settings", Self::Decisions),
+        ("settings", Self::Settings),
+        ("spend_totals", Self::Totals),
         ("wirings", Self::Decisions),
     ];
 
     /// The basis that a table belongs to.
     pub(super) fn of(table: &str) -> Option<Self> {
         Self::TABLES.iter().find(|(name, _)| *name == table).map(|(_, basis)| *basis)
+    }
+
+    /// Whether values outlive a commit. There are few of such a basis.
+    const fn lasts(self) -> bool {
+        matches!(self, Self::Settings | Self::Reservations | Self::Totals)
     }
 }
 
@@ -97,12 +123,19 @@ pub(super) struct Held {
 }
 
 impl<'t> Write<'t> {
-    pub(super) fn new(txn: heed::RwTxn<'t>) -> Self {
-        Self { txn, held: Held::default(), made: DerivedCache::default() }
+    pub(super) fn new(txn: heed::RwTxn<'t>, lasting: &'t Lasting) -> Self {
+        let left = std::mem::take(&mut *lasting.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let made = if left.by.saturating_add(1) == txn.id() { left.made } else { DerivedCache::new() };
+        Self { txn, held: Held::default(), made: RefCell::new(made), lasting: Some(lasting) }
     }
 
     /// Commits, after [`Tables::commit`](super::Tables::commit) has written the cached values.
     pub(super) fn finish(self) -> Result<()> {
+        let mut made = self.made.into_inner();
+        made.retain(|(basis, ..)| basis.lasts());
+        if let Some(Lasting(left)) = self.lasting {
+            *left.lock().unwrap_or_else(PoisonError::into_inner) = Left { by: self.txn.id(), made };
+        }
         self.txn.commit().map_err(Error::lmdb("committing"))
     }
 
@@ -117,7 +150,7 @@ impl<'t> Write<'t> {
         work: impl FnOnce(&mut Write<'_>) -> std::result::Result<T, E>,
     ) -> Result<std::result::Result<T, E>> {
         let txn = env.nested_write_txn(&mut self.txn).map_err(Error::lmdb("beginning a transaction"))?;
-        let mut part = Write { txn, held: self.held.clone(), made: DerivedCache::default() };
+        let mut part = Write { txn, held: self.held.clone(), made: RefCell::default(), lasting: None };
         let answer = work(&mut part);
         let Write { txn, held, .. } = part;
         match &answer {
@@ -132,8 +165,8 @@ impl<'t> Write<'t> {
     }
 
     /// Returns a value derived only from tables of this basis, and from what never changes. It is computed once for all
-    /// inputs that are committed together, unless one of these tables changes in between. The type and the key identify
-    /// it.
+    /// inputs that are committed together, and if the basis says so for those after them, unless one of these tables
+    /// changes in between. The type and the key identify it.
     ///
     /// # Errors
     /// Those of `make`. Failures are not cached.
@@ -225,6 +258,7 @@ mod tests {
 
     use crate::model::address::ChannelName;
     use crate::model::channel::{ChannelInstance, ChannelKind, UnknownChats};
+    use crate::model::configure::Settings;
     use crate::model::entity::Origin;
     use crate::model::id::{AgentId, ChatId, MessageId, SessionId};
     use crate::model::incarnation::{Incarnation, IncarnationId, SpecDigest};
@@ -317,6 +351,34 @@ mod tests {
                 Ok::<_, Error>(())
             })
             .unwrap();
+    }
+
+    #[test]
+    fn lasting_values_outlive_commits_but_not_changes_or_what_is_undone() {
+        let (_dir, store) = store();
+        let settings = |zone: &str| Settings { timezone: Some(zone.to_owned()), ..Settings::default() };
+        let zone = |db: &Tables, txn: &Write<'_>| {
+            let read = || Ok(db.settings.get(txn, &())?.and_then(|settings| settings.timezone));
+            txn.once(Basis::Settings, &(), read).map(|zone| (*zone).clone())
+        };
+        let is_kept = |txn: &Write<'_>| {
+            let mut is_kept = true;
+            txn.once(Basis::Settings, &(), || Ok(std::mem::take(&mut is_kept).then(String::new)))?;
+            Ok::<_, Error>(is_kept)
+        };
+        let write = |name: &'static str, fails: bool| {
+            store.write(|db, txn| {
+                db.settings.put(txn, &(), &settings(name))?;
+                assert_eq!(zone(db, txn)?.as_deref(), Some(name));
+                if fails { db.chats.require(txn, &ChatId::new(9)).map(drop) } else { Ok(()) }
+            })
+        };
+        write("UTC", false).unwrap();
+        assert!(store.write(|db, txn| db.allocate::<AgentId>(txn).and_then(|_| is_kept(txn))).unwrap());
+        write("Europe/Berlin", true).unwrap_err();
+        assert_eq!(store.write(|db, txn| zone(db, txn)).unwrap().as_deref(), Some("UTC"), "it was undone");
+        store.write(|db, txn| store.part(txn, |part| db.settings.put(part, &(), &settings("Asia/Tokyo")))).unwrap();
+        assert_eq!(store.write(|db, txn| zone(db, txn)).unwrap().as_deref(), Some("Asia/Tokyo"));
     }
 
     #[test]

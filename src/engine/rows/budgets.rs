@@ -15,6 +15,8 @@ use crate::state::{Basis, ChatKey, InboxKey, PersonKey, Read, ScopeKey, SpendKey
 use crate::time::local;
 use crate::time::zone::Zone;
 use crate::tx::Tx;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Reservations that are added up, more than there are messages under way.
@@ -68,6 +70,14 @@ impl BudgetAccount {
     #[must_use]
     pub fn is_open(&self, now: Timestamp) -> bool {
         self.state.open_until.is_some_and(|until| now < until)
+    }
+
+    /// Counts what is set aside within its scope.
+    fn set_aside<'a>(&mut self, scope: &SpendScope, rows: impl Iterator<Item = (&'a InboxKey, &'a Reservation)>) {
+        for (_, row) in rows.filter(|(_, row)| row.party.is_in(scope)) {
+            self.reserved_money = self.reserved_money.plus(row.money);
+            self.reserved_tokens = self.reserved_tokens.saturating_add(row.tokens);
+        }
     }
 
     /// Its limits with what is used of each, first money, then tokens.
@@ -150,84 +160,111 @@ pub fn budgets(db: &Tables, txn: &Read<'_>, now: Timestamp, zone: &Zone) -> Resu
     let today = Today::of(now, configured.as_ref().unwrap_or(zone));
     let reserved = db.reservations.collect_range(txn, .., RESERVATIONS_MAX)?;
     let account = |budget: Budget| {
-        let scope = resolved(db, txn, &budget.scope)?;
-        account(db, txn, budget, scope, &today, reserved.iter().map(|(_, row)| row))
+        let mut account = account(db, txn, budget, &today)?;
+        if let Some(scope) = resolved(db, txn, &account.budget.scope)? {
+            account.spent = spend::total(db, txn, &ScopeKey::of(&scope)?, account.state.from..=today.day)?;
+            account.set_aside(&scope, reserved.iter().map(|(key, row)| (key, row)));
+            account.scope = Some(scope);
+        }
+        Ok(account)
     };
     settings.budgets.into_iter().map(account).collect()
 }
 
-/// The budgets of a message, with what `reserved` sets aside.
+/// The budgets of a message. What is set aside for the session itself is left out.
 pub(crate) fn of_party(
     tx: &Tx<'_, '_>,
     of: &Settings,
+    session: SessionId,
     party: &Party,
-    reserved: &[Reservation],
 ) -> Result<Vec<BudgetAccount>> {
     let zone = settings::zone_of(tx, of);
     let today = Today::of(tx.now.wall, &zone);
+    let reserved = reservations(tx)?;
     let mut found = Vec::new();
     for budget in &of.budgets {
         let Some(scope) = resolved(tx.db, tx, &budget.scope)?.filter(|scope| party.is_in(scope)) else { continue };
-        found.push(account(tx.db, tx, budget.clone(), Some(scope), &today, reserved.iter())?);
+        let mut account = account(tx.db, tx, budget.clone(), &today)?;
+        account.spent = spend::total_of_period(tx, &ScopeKey::of(&scope)?, account.state.from, today.day)?;
+        account.set_aside(&scope, reserved.bearing.iter().filter(|(key, _)| key.session != session));
+        account.scope = Some(scope);
+        found.push(account);
     }
     Ok(found)
 }
 
-/// What is set aside for messages.
-pub(crate) struct Reserved {
-    /// For those of one session, in their order.
-    pub(crate) own: Vec<(InboxKey, Reservation)>,
-    /// For those of other sessions.
-    pub(crate) others: Vec<Reservation>,
+/// What is set aside for messages, in memory.
+#[derive(Default, Clone)]
+pub(crate) struct Reservations {
+    all: BTreeMap<InboxKey, Reservation>,
+    /// Those that set an amount aside.
+    bearing: BTreeMap<InboxKey, Reservation>,
 }
 
-/// What is set aside, as a session sees it.
-pub(crate) fn reserved(tx: &Tx<'_, '_>, session: SessionId) -> Result<Reserved> {
-    let all = tx.db.reservations.collect_range(tx, .., RESERVATIONS_MAX)?;
-    let (own, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|(key, _)| key.session == session);
-    Ok(Reserved { own, others: others.into_iter().map(|(_, row)| row).collect() })
-}
-
-/// What is set aside for a message.
-pub(crate) fn reserved_for(tx: &Tx<'_, '_>, message: &Message) -> Result<Option<Reservation>> {
-    match tx.db.reservations.is_empty(tx)? {
-        true => Ok(None),
-        false => tx.db.reservations.get(tx, &InboxKey::of(message)),
+impl Reservations {
+    fn insert(&mut self, key: InboxKey, row: &Reservation) {
+        self.all.insert(key, row.clone());
+        match row.is_bearing() {
+            true => drop(self.bearing.insert(key, row.clone())),
+            false => drop(self.bearing.remove(&key)),
+        }
     }
+
+    fn remove(&mut self, key: InboxKey) {
+        self.all.remove(&key);
+        self.bearing.remove(&key);
+    }
+
+    /// Those of a session's messages, in their order.
+    pub(crate) fn of_session(&self, session: SessionId) -> impl Iterator<Item = (&InboxKey, &Reservation)> {
+        self.all.range(whole(session))
+    }
+
+    /// Those of them that set an amount aside.
+    pub(crate) fn bearing_of(&self, session: SessionId) -> impl Iterator<Item = &Reservation> {
+        self.bearing.range(whole(session)).map(|(_, row)| row)
+    }
+
+    /// That of a message.
+    pub(crate) fn of_message(&self, key: InboxKey) -> Option<&Reservation> {
+        self.all.get(&key)
+    }
+}
+
+/// All positions of a session.
+const fn whole(session: SessionId) -> RangeInclusive<InboxKey> {
+    InboxKey { session, seq: 0 }..=InboxKey { session, seq: u64::MAX }
+}
+
+/// What is set aside for messages. The rows are read once, and what is in memory changes with them.
+pub(crate) fn reservations(tx: &Tx<'_, '_>) -> Result<Arc<Reservations>> {
+    tx.once(Basis::Reservations, &(), || {
+        let mut known = Reservations::default();
+        for (key, row) in tx.db.reservations.collect_range(tx, .., RESERVATIONS_MAX)? {
+            known.insert(key, &row);
+        }
+        Ok(known)
+    })
 }
 
 /// The settings, for a decision about budgets.
 pub(crate) fn settings(tx: &Tx<'_, '_>) -> Result<Arc<Settings>> {
-    tx.once(Basis::Decisions, &(), || Ok(tx.db.settings.get(tx, &())?.unwrap_or_default()))
+    tx.once(Basis::Settings, &(), || Ok(tx.db.settings.get(tx, &())?.unwrap_or_default()))
 }
 
-fn account<'a>(
-    db: &Tables,
-    txn: &Read<'_>,
-    budget: Budget,
-    scope: Option<SpendScope>,
-    today: &Today<'_>,
-    reserved: impl Iterator<Item = &'a Reservation>,
-) -> Result<BudgetAccount> {
+/// A budget of which nothing was used and nothing is set aside yet.
+fn account(db: &Tables, txn: &Read<'_>, budget: Budget, today: &Today<'_>) -> Result<BudgetAccount> {
     let from = budget.per.first_day(today.day);
     let state = db.budget_states.get(txn, &Text::new(budget.name())?)?.filter(|state| state.from == from);
-    let mut account = BudgetAccount {
+    Ok(BudgetAccount {
         until: budgets::end_of(budget.per, today.now, today.zone),
         state: state.unwrap_or(BudgetState { from, ..BudgetState::default() }),
         spent: Amounts::default(),
         reserved_money: Money::ZERO,
         reserved_tokens: 0,
         budget,
-        scope,
-    };
-    if let Some(scope) = &account.scope {
-        account.spent = spend::total(db, txn, &ScopeKey::of(scope)?, from..=today.day)?;
-        for row in reserved.filter(|row| row.party.is_in(scope)) {
-            account.reserved_money = account.reserved_money.plus(row.money);
-            account.reserved_tokens = account.reserved_tokens.saturating_add(row.tokens);
-        }
-    }
-    Ok(account)
+        scope: None,
+    })
 }
 
 /// What a budget counts; none if there is no such agent or chat.
@@ -289,7 +326,19 @@ pub(crate) fn use_grace(tx: &mut Tx<'_, '_>, person: &UserId, today: Day) -> Res
 
 /// Sets something aside.
 pub(crate) fn reserve(tx: &mut Tx<'_, '_>, key: &InboxKey, reservation: &Reservation) -> Result<()> {
-    tx.db.reservations.put(tx, key, reservation)
+    let mut known = reservations(tx)?;
+    tx.db.reservations.put(tx, key, reservation)?;
+    Arc::make_mut(&mut known).insert(*key, reservation);
+    tx.keep(Basis::Reservations, &(), known);
+    Ok(())
+}
+
+fn release(tx: &mut Tx<'_, '_>, key: InboxKey) -> Result<()> {
+    let mut known = reservations(tx)?;
+    tx.db.reservations.delete(tx, &key)?;
+    Arc::make_mut(&mut known).remove(key);
+    tx.keep(Basis::Reservations, &(), known);
+    Ok(())
 }
 
 /// Releases what is set aside for a session's messages.
@@ -297,21 +346,29 @@ pub(crate) fn release_session(tx: &mut Tx<'_, '_>, session: SessionId) -> Result
     if tx.db.reservations.is_empty(tx)? {
         return Ok(false);
     }
-    let rows = tx.db.reservations.collect_prefix(tx, &session, RESERVATIONS_MAX)?;
-    for (key, _) in &rows {
-        tx.db.reservations.delete(tx, key)?;
+    let keys: Vec<InboxKey> = reservations(tx)?.of_session(session).map(|(key, _)| *key).collect();
+    for key in &keys {
+        release(tx, *key)?;
     }
-    Ok(!rows.is_empty())
+    Ok(!keys.is_empty())
 }
 
 /// Releases what is set aside for a message that is not under way any more.
 pub(crate) fn message_changed(tx: &mut Tx<'_, '_>, before: &Message, after: &Message) -> Result<()> {
     use crate::model::message::Waits;
     let (was, is) = (before.waits(), after.waits());
-    if was == is || is == Some(Waits::Turn) || tx.db.reservations.is_empty(tx)? {
+    if was == is || is == Some(Waits::Turn) || reserved_for(tx, after)?.is_none() {
         return Ok(());
     }
-    tx.db.reservations.delete(tx, &InboxKey::of(after)).map(drop)
+    release(tx, InboxKey::of(after))
+}
+
+/// What is set aside for a message.
+pub(crate) fn reserved_for(tx: &Tx<'_, '_>, message: &Message) -> Result<Option<Reservation>> {
+    match tx.db.reservations.is_empty(tx)? {
+        true => Ok(None),
+        false => Ok(reservations(tx)?.of_message(InboxKey::of(message)).cloned()),
+    }
 }
 
 /// What a turn used.

@@ -10,10 +10,11 @@ use crate::model::time::{Day, Timestamp};
 use crate::rows::{agents, budgets, chats, sessions, settings};
 use crate::rules::caps::Used;
 use crate::rules::prices;
-use crate::state::{Read, ScopeKey, SpendKey, SpendTotalKey, Tables};
+use crate::state::{Basis, Read, ScopeKey, SpendKey, SpendTotalKey, Tables};
 use crate::time::zone::Zone;
 use crate::tx::Tx;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// Number that stands for the report of the turn in the keys of entries. Calls have numbers above it.
 const REPORT: u64 = 0;
@@ -155,13 +156,50 @@ pub(crate) fn forget(tx: &mut Tx<'_, '_>, key: &SpendKey, entry: &Spend) -> Resu
 }
 
 fn change_totals(tx: &mut Tx<'_, '_>, entry: &Spend, change: impl Fn(&mut SpendTotal, Amounts)) -> Result<()> {
+    let past = past_totals(tx)?;
     for (scope, amounts) in entry.amounts() {
         let key = SpendTotalKey { scope: ScopeKey::of(&scope)?, day: entry.day };
         let mut total = tx.db.spend_totals.get(tx, &key)?.unwrap_or_default();
         change(&mut total, amounts);
         tx.db.spend_totals.put(tx, &key, &total)?;
     }
+    if past.iter().all(|one| one.before <= entry.day) {
+        tx.keep(Basis::Totals, &(), past);
+    }
     Ok(())
+}
+
+/// The total of the days of a period that are over. There is one for each budget of more than a day.
+#[derive(Clone)]
+struct PastTotal {
+    scope: ScopeKey,
+    from: Day,
+    before: Day,
+    sum: Amounts,
+}
+
+fn past_totals(tx: &Tx<'_, '_>) -> Result<Arc<Vec<PastTotal>>> {
+    tx.once(Basis::Totals, &(), || Ok(Vec::new()))
+}
+
+/// The total of the days of a period until today. Those that are over are added up once a day.
+pub(crate) fn total_of_period(tx: &Tx<'_, '_>, scope: &ScopeKey, from: Day, today: Day) -> Result<Amounts> {
+    let key = |day: Day| SpendTotalKey { scope: scope.clone(), day };
+    let now = tx.db.spend_totals.get(tx, &key(today))?.unwrap_or_default().sum();
+    if from >= today {
+        return Ok(now);
+    }
+    let known = past_totals(tx)?;
+    let same = |one: &&PastTotal| one.scope == *scope && one.from == from && one.before == today;
+    if let Some(one) = known.iter().find(same) {
+        return Ok(one.sum.plus(now));
+    }
+    let rows = tx.db.spend_totals.collect_range(tx, key(from)..key(today), DAYS_MAX)?;
+    let sum = rows.iter().fold(Amounts::default(), |sum, (_, total)| sum.plus(total.sum()));
+    let others = known.iter().filter(|one| one.before == today).cloned();
+    let all = others.chain([PastTotal { scope: scope.clone(), from, before: today, sum }]).collect::<Vec<_>>();
+    tx.keep(Basis::Totals, &(), Arc::new(all));
+    Ok(sum.plus(now))
 }
 
 /// The total of some days.

@@ -14,6 +14,7 @@ use crate::pages::{self, Proved};
 use crate::progress::Progress;
 use crate::reader::Reader;
 use crate::schema::Tables;
+use crate::write::Lasting;
 use crate::{Write, migrate};
 
 /// A new store under construction, in a private directory.
@@ -48,7 +49,8 @@ impl Draft {
         &self,
         work: impl FnOnce(&Tables, &mut Write<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut txn = Write::new(begin_write(&self.reader.env)?);
+        let lasting = Lasting::default();
+        let mut txn = Write::new(begin_write(&self.reader.env)?, &lasting);
         let done = work(&self.reader.tables, &mut txn)?;
         crash::point("draft-commit");
         self.reader.tables.commit(txn)?;

@@ -5,16 +5,15 @@ use crate::lifecycle::mailbox_view::SessionRef;
 use crate::model::address::UserId;
 use crate::model::budget::{Budget, OnLimit, Party, PassReason, Reservation};
 use crate::model::configure::Settings;
-use crate::model::id::{AgentId, MessageId};
+use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::journal::Event;
 use crate::model::message::{Message, Reason};
 use crate::model::spend::{Money, SpendScope};
 use crate::model::time::Day;
-use crate::rows::budgets::{BudgetAccount, Expected, RecentTurn, Reserved};
+use crate::rows::budgets::{BudgetAccount, Expected, RecentTurn, Reservations};
 use crate::rows::{budgets, journal, people, settings, spend};
 use crate::rules::access::AccessLevel;
 use crate::rules::budgets::{Verdict, decide_expected, decide_over};
-use crate::state::InboxKey;
 use crate::time::local;
 use crate::tx::Tx;
 use std::sync::Arc;
@@ -29,13 +28,12 @@ pub(super) struct Judge<'a> {
     /// Tokens that a message may use at most, by the agent's settings.
     cap: Option<u64>,
     today: Day,
-    /// What is set aside for the session's messages, in their order.
-    pub(super) own: Vec<(InboxKey, Reservation)>,
-    /// Those of them that have amounts, and those of messages that were judged: one for each party. The others of a party
-    /// share its turn.
+    session: SessionId,
+    /// What is set aside.
+    pub(super) reserved: Arc<Reservations>,
+    /// What is set aside for the session and for messages that were judged: one reservation for each party. The other
+    /// messages of a party share its turn.
     bearing: Vec<Reservation>,
-    /// What is set aside for other sessions.
-    others: Vec<Reservation>,
     /// Senders of messages that pass by grace with this judgement.
     graced: Vec<UserId>,
     recent: Option<Vec<RecentTurn>>,
@@ -52,8 +50,7 @@ pub(super) struct Judged {
 
 impl<'a> Judge<'a> {
     pub(super) fn new(tx: &Tx<'_, '_>, settings: &'a Settings, of: SessionRef<'_>, is_free: bool) -> Result<Self> {
-        let Reserved { own, others } = budgets::reserved(tx, of.id)?;
-        let bearing = own.iter().map(|(_, own)| own).filter(|own| bears(own)).cloned().collect();
+        let reserved = budgets::reservations(tx)?;
         Ok(Self {
             settings,
             agent: of.session.agent,
@@ -61,9 +58,9 @@ impl<'a> Judge<'a> {
             is_free,
             cap: of.agent.settings.caps.tokens,
             today: local::day(tx.now.wall, &settings::zone_of(tx, settings)),
-            own,
-            bearing,
-            others,
+            session: of.id,
+            bearing: reserved.bearing_of(of.id).cloned().collect(),
+            reserved,
             graced: Vec::new(),
             recent: None,
             known: Vec::new(),
@@ -112,26 +109,26 @@ impl<'a> Judge<'a> {
         if let Some((_, accounts)) = self.known.iter().find(|(known, _)| known == party) {
             return Ok(Arc::clone(accounts));
         }
-        let accounts = Arc::new(budgets::of_party(tx, self.settings, party, &self.others)?);
+        let accounts = Arc::new(budgets::of_party(tx, self.settings, self.session, party)?);
         self.known.push((party.clone(), Arc::clone(&accounts)));
         Ok(accounts)
     }
 
     /// Counts what is to be set aside for a message.
     pub(super) fn set_aside(&mut self, reservation: &Reservation) {
-        if bears(reservation) {
+        if reservation.is_bearing() {
             self.bearing.push(reservation.clone());
         }
     }
 
-    /// The reservations that the session has. They are to be made anew.
-    pub(super) fn take_own(&mut self) -> Vec<(InboxKey, Reservation)> {
+    /// Judges as if nothing was set aside for the session.
+    pub(super) fn anew(mut self) -> Self {
         self.bearing.clear();
-        std::mem::take(&mut self.own)
+        self
     }
 
     /// The reservation for the turn of a party's messages.
-    fn bearing(&self, party: &Party) -> Option<&Reservation> {
+    pub(super) fn bearing(&self, party: &Party) -> Option<&Reservation> {
         self.bearing.iter().find(|own| own.party == *party)
     }
 
@@ -194,9 +191,4 @@ impl<'a> Judge<'a> {
         }
         Ok(verdict)
     }
-}
-
-/// Whether a reservation sets anything aside.
-fn bears(own: &Reservation) -> bool {
-    own.money > Money::ZERO || own.tokens > 0
 }

@@ -87,7 +87,7 @@ pub(crate) fn judge(tx: &Tx<'_, '_>, of: SessionRef<'_>, is_free: bool) -> Resul
     let mut all = Vec::new();
     let mut judge = Judge::new(tx, &settings, of, is_free)?;
     for (key, id) in tx.db.ready_messages.collect_prefix(tx, &of.id, JUDGED_MAX)? {
-        if judge.own.binary_search_by(|(known, _)| known.cmp(&key)).is_ok() {
+        if judge.reserved.of_message(key).is_some() {
             continue;
         }
         let message = tx.db.messages.require(tx, &id)?;
@@ -148,13 +148,14 @@ pub(crate) fn claimed(tx: &mut Tx<'_, '_>, message: &Message, id: MessageId) -> 
         return Ok(());
     }
     let key = InboxKey::of(message);
-    let known = budgets::reserved_for(tx, message)?;
+    let reserved = budgets::reservations(tx)?;
+    let known = reserved.of_message(key).is_some();
     let mut pays = false;
     for (other, _) in tx.db.claimed_messages.collect_prefix(tx, &message.session, JUDGED_MAX)? {
-        let own = if other == key { known.clone() } else { tx.db.reservations.get(tx, &other)? };
-        pays |= own.is_some_and(|own| own.money > Money::ZERO || own.tokens > 0);
+        pays |= reserved.of_message(other).is_some_and(Reservation::is_bearing);
     }
-    if pays && known.is_some() {
+    drop(reserved);
+    if pays && known {
         return Ok(());
     }
     let Some(session) = sessions::load(tx, message.session)? else { return Ok(()) };
@@ -166,6 +167,7 @@ pub(crate) fn claimed(tx: &mut Tx<'_, '_>, message: &Message, id: MessageId) -> 
         return Ok(());
     }
     let mut reservation = judge.expect(tx, id, party)?;
+    drop(judge); // else what it knows would be copied
     if pays {
         (reservation.money, reservation.tokens) = (Money::ZERO, 0);
     }
@@ -176,7 +178,7 @@ pub(crate) fn claimed(tx: &mut Tx<'_, '_>, message: &Message, id: MessageId) -> 
 pub(crate) fn turn_ended(tx: &mut Tx<'_, '_>, session: SessionId) -> Result<()> {
     let is_over = !tx.db.reservations.is_empty(tx)? && tx.db.claimed_messages.first_in(tx, &session)?.is_none();
     if is_over
-        && tx.db.reservations.first_in(tx, &session)?.is_some()
+        && budgets::reservations(tx)?.of_session(session).next().is_some()
         && !goes_on(tx, session)?
         && budgets::release_session(tx, session)?
     {
@@ -193,25 +195,31 @@ fn goes_on(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<bool> {
     let of = SessionRef { id, session: &session, agent: &agent };
     let Some(provider) = dispatch::goes_on_with(tx, of)? else { return Ok(false) };
     let settings = budgets::settings(tx)?;
-    let mut judge = Judge::new(tx, &settings, of, provider.is_free(tx, of)?)?;
-    let mut before = judge.take_own().into_iter().peekable();
+    let reserved = budgets::reservations(tx)?;
+    // Those of messages that the run did not begin: none is claimed. A message without one was not dispatched.
+    let own: Vec<(&InboxKey, &Reservation)> = reserved.of_session(id).collect();
+    if usize::try_from(tx.db.ready_messages.count_prefix(tx, &id)?) != Ok(own.len()) {
+        return Ok(false);
+    }
+    let mut judge = Judge::new(tx, &settings, of, provider.is_free(tx, of)?)?.anew();
     let mut changed = Vec::new();
-    for (key, id) in tx.db.ready_messages.collect_prefix(tx, &of.id, JUDGED_MAX)? {
-        let Some((_, known)) = before.next_if(|(known, _)| *known == key) else { return Ok(false) };
-        let Judged { reservation: Some(mut new), verdict: None } = judge.judge_party(tx, id, known.party.clone())?
-        else {
-            return Ok(false);
-        };
+    for (key, known) in own {
+        if !known.is_bearing() && judge.bearing(&known.party).is_some() {
+            continue;
+        }
+        let judged = judge.judge_party(tx, known.message, known.party.clone())?;
+        let Judged { reservation: Some(mut new), verdict: None } = judged else { return Ok(false) };
         new.at = known.at;
         judge.set_aside(&new);
-        if new != known {
-            changed.push((key, new));
+        if new != *known {
+            changed.push((*key, new));
         }
     }
+    drop((judge, reserved)); // else they would be copied
     for (key, reservation) in changed {
         budgets::reserve(tx, &key, &reservation)?;
     }
-    Ok(before.next().is_none())
+    Ok(true)
 }
 
 /// Judges all messages that wait for budgets again, because a budget may have room now: at once those of some sessions, the
@@ -311,10 +319,10 @@ pub(crate) fn drop_waiting(tx: &mut Tx<'_, '_>, id: ApprovalId, from: InboxKey) 
         tx.effects.push(Effect::Continue(Continuation::DropWaiting(id, *session, seq.saturating_add(1))));
     }
     let mut told = BTreeSet::new();
-    for (_, id) in waiting {
+    for (key, id) in waiting {
         let Some(message) = readable(tx.db.messages.get(tx, &id))? else { continue };
         let party = spend::party(tx, &message)?;
-        let accounts = budgets::of_party(tx, &settings, &party, &[])?;
+        let accounts = budgets::of_party(tx, &settings, key.session, &party)?;
         if !accounts.iter().any(|account| account.budget.name() == name) {
             continue;
         }

@@ -159,7 +159,7 @@ pub(crate) fn watch(tx: &mut Tx<'_, '_>, message: &Message) -> Result<()> {
         return Ok(());
     }
     let party = spend::party(tx, message)?;
-    for account in budgets::of_party(tx, &settings, &party, &[])? {
+    for account in budgets::of_party(tx, &settings, message.session, &party)? {
         if account.state.told_most || !account.is_mostly_spent() {
             continue;
         }
