@@ -78,13 +78,15 @@ pub enum Basis {
     Settings,
     /// What is set aside for turns under way. These values outlive a commit.
     Reservations,
-    /// Totals of costs. These values outlive a commit.
+    /// The ledger of costs. These values outlive a commit.
+    Spend,
+    /// Its totals. These values outlive a commit.
     Totals,
 }
 
 impl Basis {
     /// The tables that belong to a basis.
-    const TABLES: [(&'static str, Self); 14] = [
+    const TABLES: [(&'static str, Self); 15] = [
         ("agents", Self::Decisions),
         ("channels", Self::Decisions),
         ("chats", Self::Decisions),
@@ -97,6 +99,7 @@ impl Basis {
         ("roles", Self::Decisions),
         ("sessions", Self::Sessions),
         ("settings", Self::Settings),
+        ("spend", Self::Spend),
         ("spend_totals", Self::Totals),
         ("wirings", Self::Decisions),
     ];
@@ -108,7 +111,7 @@ impl Basis {
 
     /// Whether values outlive a commit. There are few of such a basis.
     const fn lasts(self) -> bool {
-        matches!(self, Self::Settings | Self::Reservations | Self::Totals)
+        matches!(self, Self::Settings | Self::Reservations | Self::Spend | Self::Totals)
     }
 }
 
@@ -176,18 +179,21 @@ impl<'t> Write<'t> {
         key: &impl KeyPart,
         make: impl FnOnce() -> Result<T>,
     ) -> Result<Arc<T>> {
-        let what = (basis, TypeId::of::<T>());
-        let known = {
-            let (key, made) = (encoded(key), self.made.borrow());
-            let values = made.iter().find(|(basis, of, _)| (*basis, *of) == what);
-            values.and_then(|(.., values)| values.get(key.as_slice())).map(Arc::clone)
-        };
-        if let Some(known) = known.and_then(|known| known.downcast().ok()) {
+        if let Some(known) = self.known(basis, key) {
             return Ok(known);
         }
         let made = Arc::new(make()?);
         self.keep(basis, key, Arc::clone(&made));
         Ok(made)
+    }
+
+    /// The value of [`Self::once`], if it is cached.
+    #[must_use]
+    pub fn known<T: Any + Send + Sync>(&self, basis: Basis, key: &impl KeyPart) -> Option<Arc<T>> {
+        let what = (basis, TypeId::of::<T>());
+        let (key, made) = (encoded(key), self.made.borrow());
+        let (.., values) = made.iter().find(|(basis, of, _)| (*basis, *of) == what)?;
+        values.get(key.as_slice()).map(Arc::clone)?.downcast().ok()
     }
 
     /// Caches a value for [`Self::once`], such as a row that was just written.

@@ -5,13 +5,13 @@ use crate::Result;
 use crate::model::address::UserId;
 use crate::model::budget::{Budget, BudgetScope, BudgetState, GraceUsed, Party, Reservation};
 use crate::model::configure::Settings;
-use crate::model::id::{AgentId, MessageId, SessionId};
+use crate::model::id::SessionId;
 use crate::model::message::Message;
 use crate::model::spend::{Amounts, Money, SpendScope};
 use crate::model::time::{Day, Timestamp};
 use crate::rows::{settings, spend};
 use crate::rules::budgets;
-use crate::state::{Basis, ChatKey, InboxKey, PersonKey, Read, ScopeKey, SpendKey, Tables, Text};
+use crate::state::{Basis, ChatKey, InboxKey, PersonKey, Read, ScopeKey, Tables, Text};
 use crate::time::local;
 use crate::time::zone::Zone;
 use crate::tx::Tx;
@@ -21,12 +21,6 @@ use std::sync::Arc;
 
 /// Reservations that are added up, more than there are messages under way.
 const RESERVATIONS_MAX: usize = 100_000;
-/// Messages whose turns are searched for recent ones of an agent.
-const RECENT_MESSAGES: usize = 200;
-/// Entries of the ledger that are read for that. A turn has one for each call that the gateway counted.
-const RECENT_ENTRIES: usize = 2_000;
-/// Entries that are read at once: enough if each turn has one and all are of the agent.
-const RECENT_AT_ONCE: usize = budgets::RECENT + 1;
 
 /// A budget in its present period.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -369,51 +363,4 @@ pub(crate) fn reserved_for(tx: &Tx<'_, '_>, message: &Message) -> Result<Option<
         true => Ok(None),
         false => Ok(reservations(tx)?.of_message(InboxKey::of(message)).cloned()),
     }
-}
-
-/// What a turn used.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RecentTurn {
-    message: MessageId,
-    incarnation: u32,
-    /// Money in millionths of a dollar.
-    pub(crate) money: u64,
-    /// Tokens.
-    pub(crate) tokens: u64,
-}
-
-/// What the last turns of an agent used, the newest first.
-pub(crate) fn recent(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Vec<RecentTurn>> {
-    let mut turns: Vec<RecentTurn> = Vec::new();
-    let mut rows = tx.db.spend.collect_last_of(tx, .., RECENT_AT_ONCE)?;
-    let (mut entries, mut messages, mut newest) = (0, 0, None);
-    while let Some((oldest, _)) = rows.last().cloned() {
-        for (key, entry) in rows {
-            messages += usize::from(newest.replace(key.message) != Some(key.message));
-            if messages > RECENT_MESSAGES {
-                return Ok(turns);
-            }
-            if entry.agent != agent || !entry.counted || entry.uses.is_empty() {
-                continue;
-            }
-            let SpendKey { message, incarnation, .. } = key;
-            if turns.last().is_none_or(|turn| (turn.message, turn.incarnation) != (message, incarnation)) {
-                if turns.len() == budgets::RECENT {
-                    return Ok(turns);
-                }
-                turns.push(RecentTurn { message, incarnation, money: 0, tokens: 0 });
-            }
-            let Some(turn) = turns.last_mut() else { continue };
-            for used in &entry.uses {
-                turn.money = turn.money.saturating_add(used.cost.as_micros());
-                turn.tokens = turn.tokens.saturating_add(used.tokens.total());
-            }
-        }
-        entries += RECENT_AT_ONCE;
-        if entries >= RECENT_ENTRIES {
-            break;
-        }
-        rows = tx.db.spend.collect_last_of(tx, ..oldest, RECENT_AT_ONCE)?;
-    }
-    Ok(turns)
 }

@@ -14,6 +14,7 @@ pub(crate) mod notes;
 pub(crate) mod people;
 pub(crate) mod questions;
 pub(crate) mod recall;
+pub(crate) mod recent_turns;
 pub(crate) mod session_files;
 pub(crate) mod session_providers;
 pub(crate) mod sessions;

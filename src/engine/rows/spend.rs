@@ -7,7 +7,7 @@ use crate::model::id::MessageId;
 use crate::model::message::Message;
 use crate::model::spend::{Amounts, ReportedUse, Spend, SpendSource, SpendTotal};
 use crate::model::time::{Day, Timestamp};
-use crate::rows::{agents, budgets, chats, sessions, settings};
+use crate::rows::{agents, budgets, chats, recent_turns, sessions, settings};
 use crate::rules::caps::Used;
 use crate::rules::prices;
 use crate::state::{Basis, Read, ScopeKey, SpendKey, SpendTotalKey, Tables};
@@ -65,7 +65,7 @@ pub(crate) fn called(tx: &mut Tx<'_, '_>, id: MessageId, call: &ModelCall) -> Re
     match tx.db.spend.get(tx, &key)? {
         Some(report) if report.counted => {
             change_totals(tx, &report, |total, amounts| total.kept = total.kept.minus(amounts))?;
-            tx.db.spend.put(tx, &key, &Spend { counted: false, ..report })
+            put(tx, &key, &Spend { counted: false, ..report })
         }
         _ => Ok(()),
     }
@@ -142,8 +142,15 @@ fn bare_party(message: &Message) -> Party {
 }
 
 fn insert(tx: &mut Tx<'_, '_>, key: &SpendKey, entry: Spend) -> Result<()> {
-    tx.db.spend.put(tx, key, &entry)?;
+    put(tx, key, &entry)?;
     change_totals(tx, &entry, |total, amounts| total.kept = total.kept.plus(amounts))
+}
+
+fn put(tx: &mut Tx<'_, '_>, key: &SpendKey, entry: &Spend) -> Result<()> {
+    let newest = recent_turns::known(tx);
+    tx.db.spend.put(tx, key, entry)?;
+    recent_turns::stored(tx, newest, key, entry);
+    Ok(())
 }
 
 /// Removes an entry. Its amounts stay in the totals.
@@ -156,14 +163,14 @@ pub(crate) fn forget(tx: &mut Tx<'_, '_>, key: &SpendKey, entry: &Spend) -> Resu
 }
 
 fn change_totals(tx: &mut Tx<'_, '_>, entry: &Spend, change: impl Fn(&mut SpendTotal, Amounts)) -> Result<()> {
-    let past = past_totals(tx)?;
+    let past = tx.known::<Vec<PastTotal>>(Basis::Totals, &());
     for (scope, amounts) in entry.amounts() {
         let key = SpendTotalKey { scope: ScopeKey::of(&scope)?, day: entry.day };
         let mut total = tx.db.spend_totals.get(tx, &key)?.unwrap_or_default();
         change(&mut total, amounts);
         tx.db.spend_totals.put(tx, &key, &total)?;
     }
-    if past.iter().all(|one| one.before <= entry.day) {
+    if let Some(past) = past.filter(|past| past.iter().all(|one| one.before <= entry.day)) {
         tx.keep(Basis::Totals, &(), past);
     }
     Ok(())
@@ -178,10 +185,6 @@ struct PastTotal {
     sum: Amounts,
 }
 
-fn past_totals(tx: &Tx<'_, '_>) -> Result<Arc<Vec<PastTotal>>> {
-    tx.once(Basis::Totals, &(), || Ok(Vec::new()))
-}
-
 /// The total of the days of a period until today. Those that are over are added up once a day.
 pub(crate) fn total_of_period(tx: &Tx<'_, '_>, scope: &ScopeKey, from: Day, today: Day) -> Result<Amounts> {
     let key = |day: Day| SpendTotalKey { scope: scope.clone(), day };
@@ -189,7 +192,7 @@ pub(crate) fn total_of_period(tx: &Tx<'_, '_>, scope: &ScopeKey, from: Day, toda
     if from >= today {
         return Ok(now);
     }
-    let known = past_totals(tx)?;
+    let known = tx.once(Basis::Totals, &(), || Ok(Vec::<PastTotal>::new()))?;
     let same = |one: &&PastTotal| one.scope == *scope && one.from == from && one.before == today;
     if let Some(one) = known.iter().find(same) {
         return Ok(one.sum.plus(now));

@@ -10,8 +10,9 @@ use crate::model::journal::Event;
 use crate::model::message::{Message, Reason};
 use crate::model::spend::{Money, SpendScope};
 use crate::model::time::Day;
-use crate::rows::budgets::{BudgetAccount, Expected, RecentTurn, Reservations};
-use crate::rows::{budgets, journal, people, settings, spend};
+use crate::rows::budgets::{BudgetAccount, Expected, Reservations};
+use crate::rows::recent_turns::RecentTurn;
+use crate::rows::{budgets, journal, people, recent_turns, settings, spend};
 use crate::rules::access::AccessLevel;
 use crate::rules::budgets::{Verdict, decide_expected, decide_over};
 use crate::time::local;
@@ -153,7 +154,7 @@ impl<'a> Judge<'a> {
         let accounts = self.accounts(tx, &party)?;
         let recent = match &mut self.recent {
             Some(recent) => recent,
-            None => self.recent.insert(budgets::recent(tx, self.agent)?),
+            None => self.recent.insert(recent_turns::recent(tx, self.agent)?),
         };
         let (money, tokens) = recent.iter().map(|turn| (turn.money, turn.tokens)).unzip();
         let in_money = accounts.iter().filter_map(|account| account.budget.money).map(Money::as_micros);

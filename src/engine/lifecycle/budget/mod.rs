@@ -14,6 +14,7 @@ use crate::model::id::{ApprovalId, MessageId, SessionId};
 use crate::model::input::Continuation;
 use crate::model::message::{Due, Message, MessageState, Reason};
 use crate::model::spend::Money;
+use crate::rows::budgets::Reservations;
 use crate::rows::settings::BUDGETS_RECONSIDERED;
 use crate::rows::{budgets, messages, session_files, sessions, settings, spend};
 use crate::rules::budgets::{Verdict, end_of};
@@ -86,10 +87,7 @@ pub(crate) fn judge(tx: &Tx<'_, '_>, of: SessionRef<'_>, is_free: bool) -> Resul
     let settings = budgets::settings(tx)?;
     let mut all = Vec::new();
     let mut judge = Judge::new(tx, &settings, of, is_free)?;
-    for (key, id) in tx.db.ready_messages.collect_prefix(tx, &of.id, JUDGED_MAX)? {
-        if judge.reserved.of_message(key).is_some() {
-            continue;
-        }
+    for (key, id) in without_reservation(tx, of.id, &judge.reserved)? {
         let message = tx.db.messages.require(tx, &id)?;
         let judged = judge.judge(tx, id, &message)?;
         let waits = matches!(judged.verdict, Some((_, Verdict::Wait(_))));
@@ -99,6 +97,23 @@ pub(crate) fn judge(tx: &Tx<'_, '_>, of: SessionRef<'_>, is_free: bool) -> Resul
         all.push(JudgedMessage { key, id, message, judged });
     }
     Ok(Judgement(all))
+}
+
+/// The queued messages of a session that nothing is set aside for. Usually that is only the newest one, or none.
+fn without_reservation(tx: &Tx<'_, '_>, id: SessionId, reserved: &Reservations) -> Result<Vec<(InboxKey, MessageId)>> {
+    let lacks = |key: &InboxKey| reserved.of_message(*key).is_none();
+    let claimed = tx.db.claimed_messages.collect_prefix(tx, &id, JUDGED_MAX)?;
+    let claimed = claimed.iter().filter(|(key, _)| !lacks(key)).count();
+    let queued = usize::try_from(tx.db.ready_messages.count_prefix(tx, &id)?).unwrap_or(usize::MAX);
+    let known = reserved.of_session(id).count().saturating_sub(claimed);
+    if queued <= JUDGED_MAX && queued == known.saturating_add(1) {
+        let newest = tx.db.ready_messages.last_in(tx, &id)?.filter(|(key, _)| lacks(key));
+        if let Some(newest) = newest {
+            return Ok(vec![newest]);
+        }
+    }
+    let queued = tx.db.ready_messages.collect_prefix(tx, &id, JUDGED_MAX)?;
+    Ok(queued.into_iter().filter(|(key, _)| lacks(key)).collect())
 }
 
 /// Lets messages without room wait from now on, and tells people. [`reserve`] completes it once the others are dispatched.
