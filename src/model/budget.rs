@@ -200,6 +200,16 @@ impl Party {
             SpendScope::Model(_) => false,
         }
     }
+
+    /// The scopes that it is part of.
+    #[must_use]
+    pub fn scopes(&self) -> Vec<SpendScope> {
+        let mut scopes = vec![SpendScope::All, SpendScope::Agent(self.agent)];
+        scopes.extend(self.chat.map(SpendScope::Chat));
+        scopes.extend(self.task.map(SpendScope::Task));
+        scopes.extend(self.person.clone().map(SpendScope::Person));
+        scopes
+    }
 }
 
 /// What the turn of a dispatched message is expected to use, until it has ended. It counts as spent.

@@ -66,14 +66,6 @@ impl BudgetAccount {
         self.state.open_until.is_some_and(|until| now < until)
     }
 
-    /// Counts what is set aside within its scope.
-    fn set_aside<'a>(&mut self, scope: &SpendScope, rows: impl Iterator<Item = (&'a InboxKey, &'a Reservation)>) {
-        for (_, row) in rows.filter(|(_, row)| row.party.is_in(scope)) {
-            self.reserved_money = self.reserved_money.plus(row.money);
-            self.reserved_tokens = self.reserved_tokens.saturating_add(row.tokens);
-        }
-    }
-
     /// Its limits with what is used of each, first money, then tokens.
     fn limits(&self) -> [Option<budgets::Limit>; 2] {
         let money = self.money().map(|limit| budgets::Limit {
@@ -152,12 +144,12 @@ pub fn budgets(db: &Tables, txn: &Read<'_>, now: Timestamp, zone: &Zone) -> Resu
     }
     let configured = settings.timezone.and_then(|name| Zone::parse(&name).ok());
     let today = Today::of(now, configured.as_ref().unwrap_or(zone));
-    let reserved = db.reservations.collect_range(txn, .., RESERVATIONS_MAX)?;
+    let reserved = Reservations::read(db, txn)?;
     let account = |budget: Budget| {
         let mut account = account(db, txn, budget, &today)?;
         if let Some(scope) = resolved(db, txn, &account.budget.scope)? {
             account.spent = spend::total(db, txn, &ScopeKey::of(&scope)?, account.state.from..=today.day)?;
-            account.set_aside(&scope, reserved.iter().map(|(key, row)| (key, row)));
+            (account.reserved_money, account.reserved_tokens) = reserved.within(&scope, None);
             account.scope = Some(scope);
         }
         Ok(account)
@@ -180,7 +172,7 @@ pub(crate) fn of_party(
         let Some(scope) = resolved(tx.db, tx, &budget.scope)?.filter(|scope| party.is_in(scope)) else { continue };
         let mut account = account(tx.db, tx, budget.clone(), &today)?;
         account.spent = spend::total_of_period(tx, &ScopeKey::of(&scope)?, account.state.from, today.day)?;
-        account.set_aside(&scope, reserved.bearing.iter().filter(|(key, _)| key.session != session));
+        (account.reserved_money, account.reserved_tokens) = reserved.within(&scope, Some(session));
         account.scope = Some(scope);
         found.push(account);
     }
@@ -193,20 +185,64 @@ pub(crate) struct Reservations {
     all: BTreeMap<InboxKey, Reservation>,
     /// Those that set an amount aside.
     bearing: BTreeMap<InboxKey, Reservation>,
+    /// The sums of these.
+    sums: BTreeMap<SpendScope, ReservedSum>,
+}
+
+/// What is set aside within a scope. Too wide to overflow.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+struct ReservedSum {
+    money: u128,
+    tokens: u128,
 }
 
 impl Reservations {
+    fn read(db: &Tables, txn: &Read<'_>) -> Result<Self> {
+        let mut known = Self::default();
+        for (key, row) in db.reservations.collect_range(txn, .., RESERVATIONS_MAX)? {
+            known.insert(key, &row);
+        }
+        Ok(known)
+    }
+
     fn insert(&mut self, key: InboxKey, row: &Reservation) {
+        self.remove(key);
         self.all.insert(key, row.clone());
-        match row.is_bearing() {
-            true => drop(self.bearing.insert(key, row.clone())),
-            false => drop(self.bearing.remove(&key)),
+        if row.is_bearing() {
+            self.bearing.insert(key, row.clone());
+            self.count(row, u128::saturating_add);
         }
     }
 
     fn remove(&mut self, key: InboxKey) {
         self.all.remove(&key);
-        self.bearing.remove(&key);
+        if let Some(row) = self.bearing.remove(&key) {
+            self.count(&row, u128::saturating_sub);
+        }
+    }
+
+    fn count(&mut self, row: &Reservation, how: fn(u128, u128) -> u128) {
+        for scope in row.party.scopes() {
+            let mut sum = self.sums.remove(&scope).unwrap_or_default();
+            sum.money = how(sum.money, row.money.as_micros().into());
+            sum.tokens = how(sum.tokens, row.tokens.into());
+            if sum != ReservedSum::default() {
+                self.sums.insert(scope, sum);
+            }
+        }
+    }
+
+    /// What is set aside within a scope, except for one session.
+    fn within(&self, scope: &SpendScope, except: Option<SessionId>) -> (Money, u64) {
+        let mut sum = self.sums.get(scope).copied().unwrap_or_default();
+        for own in except.into_iter().flat_map(|session| self.bearing_of(session)) {
+            if own.party.is_in(scope) {
+                sum.money = sum.money.saturating_sub(own.money.as_micros().into());
+                sum.tokens = sum.tokens.saturating_sub(own.tokens.into());
+            }
+        }
+        let narrow = |sum: u128| u64::try_from(sum).unwrap_or(u64::MAX);
+        (Money::micros(narrow(sum.money)), narrow(sum.tokens))
     }
 
     /// Those of a session's messages, in their order.
@@ -232,13 +268,7 @@ const fn whole(session: SessionId) -> RangeInclusive<InboxKey> {
 
 /// What is set aside for messages. The rows are read once, and what is in memory changes with them.
 pub(crate) fn reservations(tx: &Tx<'_, '_>) -> Result<Arc<Reservations>> {
-    tx.once(Basis::Reservations, &(), || {
-        let mut known = Reservations::default();
-        for (key, row) in tx.db.reservations.collect_range(tx, .., RESERVATIONS_MAX)? {
-            known.insert(key, &row);
-        }
-        Ok(known)
-    })
+    tx.once(Basis::Reservations, &(), || Reservations::read(tx.db, tx))
 }
 
 /// The settings, for a decision about budgets.
