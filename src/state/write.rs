@@ -78,6 +78,8 @@ pub enum Basis {
     Settings,
     /// What is set aside for turns under way. These values outlive a commit.
     Reservations,
+    /// What people allowed and were told of budgets. These values outlive a commit.
+    BudgetStates,
     /// The ledger of costs. These values outlive a commit.
     Spend,
     /// Its totals. These values outlive a commit.
@@ -86,8 +88,9 @@ pub enum Basis {
 
 impl Basis {
     /// The tables that belong to a basis.
-    const TABLES: [(&'static str, Self); 15] = [
+    const TABLES: [(&'static str, Self); 16] = [
         ("agents", Self::Decisions),
+        ("budget_states", Self::BudgetStates),
         ("channels", Self::Decisions),
         ("chats", Self::Decisions),
         ("chats_by_address", Self::Decisions),
@@ -111,7 +114,7 @@ impl Basis {
 
     /// Whether values outlive a commit. There are few of such a basis.
     const fn lasts(self) -> bool {
-        matches!(self, Self::Settings | Self::Reservations | Self::Spend | Self::Totals)
+        matches!(self, Self::Settings | Self::Reservations | Self::BudgetStates | Self::Spend | Self::Totals)
     }
 }
 

@@ -146,7 +146,8 @@ pub fn budgets(db: &Tables, txn: &Read<'_>, now: Timestamp, zone: &Zone) -> Resu
     let today = Today::of(now, configured.as_ref().unwrap_or(zone));
     let reserved = Reservations::read(db, txn)?;
     let account = |budget: Budget| {
-        let mut account = account(db, txn, budget, &today)?;
+        let state = db.budget_states.get(txn, &Text::new(budget.name())?)?;
+        let mut account = account(budget, state, &today);
         if let Some(scope) = resolved(db, txn, &account.budget.scope)? {
             account.spent = spend::total(db, txn, &ScopeKey::of(&scope)?, account.state.from..=today.day)?;
             (account.reserved_money, account.reserved_tokens) = reserved.within(&scope, None);
@@ -170,8 +171,8 @@ pub(crate) fn of_party(
     let mut found = Vec::new();
     for budget in &of.budgets {
         let Some(scope) = resolved(tx.db, tx, &budget.scope)?.filter(|scope| party.is_in(scope)) else { continue };
-        let mut account = account(tx.db, tx, budget.clone(), &today)?;
-        account.spent = spend::total_of_period(tx, &ScopeKey::of(&scope)?, account.state.from, today.day)?;
+        let mut account = account(budget.clone(), state_of(tx, budget)?, &today);
+        account.spent = spend::total_of_period(tx, &ScopeKey::of(&scope)?, account.state.from..=today.day)?;
         (account.reserved_money, account.reserved_tokens) = reserved.within(&scope, Some(session));
         account.scope = Some(scope);
         found.push(account);
@@ -277,10 +278,10 @@ pub(crate) fn settings(tx: &Tx<'_, '_>) -> Result<Arc<Settings>> {
 }
 
 /// A budget of which nothing was used and nothing is set aside yet.
-fn account(db: &Tables, txn: &Read<'_>, budget: Budget, today: &Today<'_>) -> Result<BudgetAccount> {
+fn account(budget: Budget, state: Option<BudgetState>, today: &Today<'_>) -> BudgetAccount {
     let from = budget.per.first_day(today.day);
-    let state = db.budget_states.get(txn, &Text::new(budget.name())?)?.filter(|state| state.from == from);
-    Ok(BudgetAccount {
+    let state = state.filter(|state| state.from == from);
+    BudgetAccount {
         until: budgets::end_of(budget.per, today.now, today.zone),
         state: state.unwrap_or(BudgetState { from, ..BudgetState::default() }),
         spent: Amounts::default(),
@@ -288,7 +289,18 @@ fn account(db: &Tables, txn: &Read<'_>, budget: Budget, today: &Today<'_>) -> Re
         reserved_tokens: 0,
         budget,
         scope: None,
-    })
+    }
+}
+
+/// What people allowed and were told of a budget. Most have no row: all rows are read once.
+fn state_of(tx: &Tx<'_, '_>, budget: &Budget) -> Result<Option<BudgetState>> {
+    let read = || tx.db.budget_states.collect_range(tx, .., tx.policy.rows_per_input);
+    let all = tx.once(Basis::BudgetStates, &(), read)?;
+    if all.is_empty() {
+        return Ok(None);
+    }
+    let name = Text::new(budget.name())?;
+    Ok(all.iter().find(|(known, _)| *known == name).map(|(_, state)| state.clone()))
 }
 
 /// What a budget counts; none if there is no such agent or chat.

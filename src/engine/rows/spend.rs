@@ -163,46 +163,44 @@ pub(crate) fn forget(tx: &mut Tx<'_, '_>, key: &SpendKey, entry: &Spend) -> Resu
 }
 
 fn change_totals(tx: &mut Tx<'_, '_>, entry: &Spend, change: impl Fn(&mut SpendTotal, Amounts)) -> Result<()> {
-    let past = tx.known::<Vec<PastTotal>>(Basis::Totals, &());
+    let mut known = tx.known::<Vec<PeriodTotal>>(Basis::Totals, &()).map(|known| (*known).clone());
     for (scope, amounts) in entry.amounts() {
         let key = SpendTotalKey { scope: ScopeKey::of(&scope)?, day: entry.day };
-        let mut total = tx.db.spend_totals.get(tx, &key)?.unwrap_or_default();
+        let before = tx.db.spend_totals.get(tx, &key)?.unwrap_or_default();
+        let mut total = before;
         change(&mut total, amounts);
         tx.db.spend_totals.put(tx, &key, &total)?;
+        let within = |one: &&mut PeriodTotal| one.scope == key.scope && one.days.contains(&entry.day);
+        for one in known.iter_mut().flatten().filter(within) {
+            one.sum = one.sum.minus(before.sum()).plus(total.sum());
+        }
     }
-    if let Some(past) = past.filter(|past| past.iter().all(|one| one.before <= entry.day)) {
-        tx.keep(Basis::Totals, &(), past);
+    if let Some(known) = known {
+        tx.keep(Basis::Totals, &(), Arc::new(known));
     }
     Ok(())
 }
 
-/// The total of the days of a period that are over. There is one for each budget of more than a day.
+/// The total of the days of a budget's period until today, in memory.
 #[derive(Clone)]
-struct PastTotal {
+struct PeriodTotal {
     scope: ScopeKey,
-    from: Day,
-    before: Day,
+    days: RangeInclusive<Day>,
     sum: Amounts,
 }
 
-/// The total of the days of a period until today. Those that are over are added up once a day.
-pub(crate) fn total_of_period(tx: &Tx<'_, '_>, scope: &ScopeKey, from: Day, today: Day) -> Result<Amounts> {
-    let key = |day: Day| SpendTotalKey { scope: scope.clone(), day };
-    let now = tx.db.spend_totals.get(tx, &key(today))?.unwrap_or_default().sum();
-    if from >= today {
-        return Ok(now);
+/// The total of the days of a budget's period until today. It is added up once a day and then changes with its rows.
+pub(crate) fn total_of_period(tx: &Tx<'_, '_>, scope: &ScopeKey, days: RangeInclusive<Day>) -> Result<Amounts> {
+    let known = tx.once(Basis::Totals, &(), || Ok(Vec::<PeriodTotal>::new()))?;
+    if let Some(one) = known.iter().find(|one| one.scope == *scope && one.days == days) {
+        return Ok(one.sum);
     }
-    let known = tx.once(Basis::Totals, &(), || Ok(Vec::<PastTotal>::new()))?;
-    let same = |one: &&PastTotal| one.scope == *scope && one.from == from && one.before == today;
-    if let Some(one) = known.iter().find(same) {
-        return Ok(one.sum.plus(now));
-    }
-    let rows = tx.db.spend_totals.collect_range(tx, key(from)..key(today), DAYS_MAX)?;
-    let sum = rows.iter().fold(Amounts::default(), |sum, (_, total)| sum.plus(total.sum()));
-    let others = known.iter().filter(|one| one.before == today).cloned();
-    let all = others.chain([PastTotal { scope: scope.clone(), from, before: today, sum }]).collect::<Vec<_>>();
+    let sum = total(tx.db, tx, scope, days.clone())?;
+    // Those of earlier days are not needed any more.
+    let others = known.iter().filter(|one| one.days.end() == days.end()).cloned();
+    let all: Vec<PeriodTotal> = others.chain([PeriodTotal { scope: scope.clone(), days: days.clone(), sum }]).collect();
     tx.keep(Basis::Totals, &(), Arc::new(all));
-    Ok(sum.plus(now))
+    Ok(sum)
 }
 
 /// The total of some days.
