@@ -406,3 +406,47 @@ pub(crate) fn reserved_for(tx: &Tx<'_, '_>, message: &Message) -> Result<Option<
         false => Ok(reservations(tx)?.of_message(InboxKey::of(message)).cloned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::id::{AgentId, MessageId};
+
+    #[test]
+    fn what_is_set_aside_is_the_sum_of_the_other_sessions() {
+        let row = |agent, person: &str, tokens| Reservation {
+            message: MessageId::new(1),
+            at: Timestamp::from_millis(0),
+            party: Party { agent: AgentId::new(agent), chat: None, person: UserId::parse(person).ok(), task: None },
+            money: Money::micros(tokens / 2),
+            tokens,
+        };
+        let key = |session, seq| InboxKey { session: SessionId::new(session), seq };
+        let mut known = Reservations::default();
+        for (at, row) in [
+            (key(1, 2), row(1, "net:a", 10)),
+            (key(1, 4), row(1, "net:b", 20)),
+            (key(1, 6), row(1, "net:b", 0)),
+            (key(2, 2), row(2, "net:a", 40)),
+            (key(3, 2), row(2, "net:a", u64::MAX)),
+        ] {
+            known.insert(at, &row);
+        }
+        let person = SpendScope::Person(UserId::parse("net:a").unwrap());
+        let tokens = |known: &Reservations, scope: &SpendScope, except: Option<u64>| {
+            known.within(scope, except.map(SessionId::new)).1
+        };
+        assert_eq!(tokens(&known, &SpendScope::All, None), u64::MAX);
+        assert_eq!(tokens(&known, &SpendScope::All, Some(3)), 70, "a sum beyond the largest number is not lost");
+        known.remove(key(3, 2));
+        known.insert(key(2, 2), &row(2, "net:a", 5));
+        assert_eq!(tokens(&known, &SpendScope::All, None), 35);
+        assert_eq!(tokens(&known, &SpendScope::Agent(AgentId::new(1)), Some(2)), 30);
+        assert_eq!(tokens(&known, &person, Some(1)), 5);
+        assert_eq!(tokens(&known, &SpendScope::Agent(AgentId::new(3)), None), 0);
+        for at in [key(1, 2), key(1, 4), key(1, 6), key(2, 2)] {
+            known.remove(at);
+        }
+        assert!(known.all.is_empty() && known.sums.is_empty(), "nothing is left");
+    }
+}
