@@ -4,6 +4,7 @@
 mod daemon_frames;
 mod frames;
 mod line;
+pub mod markdown;
 pub mod mqtt;
 pub mod program;
 

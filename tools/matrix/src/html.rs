@@ -1,13 +1,11 @@
 //! Converts agents' Markdown to the HTML that clients of Matrix show. Syntax that is not recognised stays in the text
 //! unchanged, and nothing of the text becomes HTML by itself.
 //!
-//! Code blocks, `code`, **bold**, *italic*, ~~struck~~, [links](https://…) and headings, which are shown bold. Except for
-//! code blocks, a formatted range ends on the line where it began. Ids of people who are in the room become mentions.
+//! Headings are shown bold. Ids of people who are in the room become mentions.
 
 use std::collections::BTreeMap;
 
-/// Nesting limit of formatted ranges.
-const DEPTH_MAX: u8 = 6;
+use hearth_bridge::markdown::{Block, DEPTH_MAX, Mark, block, heading, stretch};
 
 /// The people who can be mentioned: their names by their ids.
 pub(crate) type People = BTreeMap<String, String>;
@@ -17,16 +15,15 @@ pub(crate) fn html(markdown: &str, people: &People) -> Option<String> {
     let mut out = Html { text: String::new(), people, is_plain: true };
     let mut rest = markdown;
     while !rest.is_empty() {
-        if let Some((language, code, after)) = block(rest) {
+        if let Some(Block { language, code, rest: after }) = block(rest) {
             out.code_block(language, code);
             rest = after.strip_prefix('\n').unwrap_or(after);
             continue;
         }
         let (line, after) = rest.split_once('\n').map_or((rest, None), |(line, after)| (line, Some(after)));
-        let text = line.trim_start_matches('#');
-        match (line.len() - text.len(), text.strip_prefix(' ')) {
-            (1..=6, Some(heading)) if !heading.trim().is_empty() => out.within("strong", heading.trim(), 1),
-            _ => out.inline(line, 0),
+        match heading(line) {
+            Some(heading) => out.within("strong", heading, 1),
+            None => out.inline(line, 0),
         }
         if after.is_some() {
             out.text.push_str("<br>");
@@ -113,19 +110,21 @@ impl Html<'_> {
                 self.text.push_str("</a>");
                 (before, rest) = (id.chars().next_back(), rest.get(id.len()..).unwrap_or_default());
             } else if let Some(stretch) = stretch(rest, before).filter(|_| depth < DEPTH_MAX) {
-                match stretch.tag {
-                    "code" => {
+                match stretch.mark {
+                    Mark::Code => {
                         self.is_plain = false;
                         self.text.push_str("<code>");
                         self.escaped(stretch.inner);
                         self.text.push_str("</code>");
                     }
-                    "a" => {
+                    Mark::Link => {
                         self.link(stretch.url);
                         self.inline(stretch.inner, depth + 1);
                         self.text.push_str("</a>");
                     }
-                    tag => self.within(tag, stretch.inner, depth + 1),
+                    Mark::Strong => self.within("strong", stretch.inner, depth + 1),
+                    Mark::Emphasis => self.within("em", stretch.inner, depth + 1),
+                    Mark::Struck => self.within("del", stretch.inner, depth + 1),
                 }
                 (before, rest) = (stretch.inner.chars().next_back(), stretch.rest);
             } else if let ('\\', Some(escaped)) = (c, after.chars().next().filter(char::is_ascii_punctuation)) {
@@ -143,86 +142,6 @@ impl Html<'_> {
         let id = id_at(text)?;
         Some((id, self.people.get(id)?.clone()))
     }
-}
-
-/// Parses a code block at the beginning of a text: language, code, and the text after it.
-fn block(text: &str) -> Option<(&str, &str, &str)> {
-    let (language, body) = text.strip_prefix("```")?.split_once('\n')?;
-    let language = language.trim();
-    let plain = language.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '_' | '#'));
-    let mut at = 0;
-    for line in body.split_inclusive('\n') {
-        if line.trim() == "```" {
-            let code = body.get(..at)?;
-            let after = body.get(at + line.trim_end().len()..)?;
-            return (plain && !code.trim().is_empty()).then(|| (language, code.trim_end_matches('\n'), after));
-        }
-        at += line.len();
-    }
-    None
-}
-
-/// A formatted range at the beginning of a text.
-struct Stretch<'t> {
-    tag: &'static str,
-    inner: &'t str,
-    url: &'t str,
-    rest: &'t str,
-}
-
-fn stretch(text: &str, before: Option<char>) -> Option<Stretch<'_>> {
-    match text.as_bytes() {
-        [b'`', ..] => code(text),
-        [b'*', b'*', ..] => marked(text, "**", "strong", before),
-        [b'~', b'~', ..] => marked(text, "~~", "del", before),
-        [b'*', ..] => marked(text, "*", "em", before),
-        [b'_', ..] => marked(text, "_", "em", before),
-        [b'[', ..] => link(text),
-        _ => None,
-    }
-}
-
-fn code(text: &str) -> Option<Stretch<'_>> {
-    let body = text.trim_start_matches('`');
-    let mark = text.get(..text.len() - body.len())?;
-    let end = body.match_indices(mark).map(|(at, _)| at).find(|at| {
-        let longer = |c: Option<char>| c == Some('`');
-        let around = (body.get(..*at), body.get(at + mark.len()..));
-        !longer(around.0.and_then(|before| before.chars().next_back()))
-            && !longer(around.1.and_then(|after| after.chars().next()))
-    })?;
-    let inner = body.get(..end)?;
-    let bare = inner.strip_prefix(' ').and_then(|inner| inner.strip_suffix(' ')).filter(|bare| !bare.trim().is_empty());
-    let rest = body.get(end + mark.len()..)?;
-    (!inner.is_empty()).then_some(Stretch { tag: "code", inner: bare.unwrap_or(inner), url: "", rest })
-}
-
-/// A range between two marks, without white space next to them inside. Single-character marks do not begin or end
-/// within a word: `snake_case`, `2*3*4`.
-fn marked<'t>(text: &'t str, mark: &str, tag: &'static str, before: Option<char>) -> Option<Stretch<'t>> {
-    let body = text.strip_prefix(mark)?;
-    let sign = mark.chars().next();
-    let single = mark.len() == 1;
-    let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-    let is_open = |c: Option<char>| c.is_none_or(char::is_whitespace);
-    if is_open(body.chars().next()) || body.starts_with(mark) || (single && is_word(before)) {
-        return None;
-    }
-    body.match_indices(mark).find_map(|(at, _)| {
-        let (inner, rest) = (body.get(..at)?, body.get(at + mark.len()..)?);
-        let (last, next) = (inner.chars().next_back(), rest.chars().next());
-        let ends = !is_open(last) && last != Some('\\') && last != sign && next != sign;
-        (ends && !(single && is_word(next))).then_some(Stretch { tag, inner, url: "", rest })
-    })
-}
-
-fn link(text: &str) -> Option<Stretch<'_>> {
-    let (inner, after) = text.strip_prefix('[')?.split_once("](")?;
-    let (url, rest) = after.split_once(')')?;
-    let usable = url.starts_with("https://") || url.starts_with("http://");
-    let plain = !url.chars().any(|c| c.is_whitespace() || c.is_control());
-    let whole = !inner.trim().is_empty() && !inner.contains(['[', ']', '\n']);
-    (usable && plain && whole).then_some(Stretch { tag: "a", inner, url, rest })
 }
 
 #[cfg(test)]
