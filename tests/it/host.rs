@@ -18,9 +18,11 @@ pub(crate) mod installed;
 pub(crate) mod keys;
 pub(crate) mod mail;
 pub(crate) mod matrix;
+pub(crate) mod networks;
 pub(crate) mod pty;
 pub(crate) mod python;
 pub(crate) mod raw;
+pub(crate) mod slack;
 pub(crate) mod telegram;
 pub(crate) mod terminal;
 

@@ -106,6 +106,7 @@ mod setup;
 mod shells;
 mod simulated;
 mod skips;
+mod slack;
 mod slots;
 mod soak;
 mod spend;

@@ -39,6 +39,9 @@ pub(super) struct TestArgs {
     /// Where the token is: `env:NAME`, `file:PATH` or `cmd:…` [default: a random text]
     #[arg(long, value_name = "REFERENCE")]
     token: Option<String>,
+    /// Where the secret is, if the network has a second one
+    #[arg(long, value_name = "REFERENCE")]
+    secret: Option<String>,
     /// Start the bridge with all rights of this user
     #[arg(long)]
     unconfined: bool,

@@ -4,9 +4,8 @@
 //! network's protocol: the libraries for these networks bring an async runtime, and hide when a request left.
 
 mod discord;
-#[allow(dead_code)] // until the networks use it
+mod slack;
 mod web;
-#[allow(dead_code)] // until the networks use it
 mod websocket;
 
 use std::io;
@@ -17,7 +16,7 @@ use hearth_bridge::program::Daemon;
 type Run = fn(Daemon) -> io::Result<()>;
 
 /// The networks by the names of their subcommands.
-const NETWORKS: [(&str, Run); 1] = [("discord", discord::run)];
+const NETWORKS: [(&str, Run); 2] = [("discord", discord::run), ("slack", slack::run)];
 
 /// Runs the bridge that the arguments name until the daemon ends it or is gone.
 ///

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
-pub(crate) use ureq::http::Method;
 use ureq::http::{HeaderMap, Request, Response};
+pub(crate) use ureq::http::{Method, Uri};
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Body, SendBody};
 

@@ -80,6 +80,11 @@ pub trait Network {
 
     /// Opens a direct chat; nothing if the answer comes from another thread. Must not block.
     fn open_direct(&mut self, person: String, seq: u64) -> Option<Opened>;
+
+    /// Every message of a thread is wanted. Must not block.
+    fn subscribe(&mut self, _thread: Place) {
+        // Where every message of a chat arrives, nothing has to be done.
+    }
 }
 
 impl Ways {
@@ -167,8 +172,11 @@ impl Ways {
                 self.is_closed.store(true, Ordering::SeqCst);
                 Ok(())
             }
-            // Every message of a chat arrives.
-            ToBridge::Hello { .. } | ToBridge::Subscribe { .. } | ToBridge::ShutDown { .. } => Ok(()),
+            ToBridge::Subscribe { subscribe } => {
+                network.subscribe(subscribe);
+                Ok(())
+            }
+            ToBridge::Hello { .. } | ToBridge::ShutDown { .. } => Ok(()),
         }
     }
 }

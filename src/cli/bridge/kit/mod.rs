@@ -1,6 +1,7 @@
 //! `hearth bridge test`: the daemon's side of the protocol, played by cases with a name each. A case that a bridge does
 //! not pass would lose, double or forge something in operation.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,6 +61,7 @@ struct Kit<'a> {
     hold: Hold,
     settings: serde_json::Map<String, serde_json::Value>,
     token: String,
+    secret: Option<String>,
     network: Option<Network>,
     chat: Mutex<Option<String>>,
     cursors: Kept,
@@ -126,13 +128,16 @@ impl<'a> Kit<'a> {
                 .map_err(|error| Failure::Failed(format!("--settings is not a JSON object: {error}")))?,
             None => serde_json::Map::new(),
         };
-        let token = match &args.token {
+        let resolved = |name: &str, reference: &Option<String>| match reference {
             Some(reference) => references::resolve(reference)
-                .map_err(|why| Failure::Failed(format!("--token: {why}")))?
+                .map_err(|why| Failure::Failed(format!("--{name}: {why}")))?
                 .into_string()
-                .map_err(|_| Failure::Failed("--token: it is not text".to_owned()))?,
-            None => format!("kit-token-{run:016x}"),
+                .map(Some)
+                .map_err(|_| Failure::Failed(format!("--{name}: it is not text"))),
+            None => Ok(None),
         };
+        let token = resolved("token", &args.token)?.unwrap_or_else(|| format!("kit-token-{run:016x}"));
+        let secret = resolved("secret", &args.secret)?;
         let typed = env::typed_in().unwrap_or_else(|| PathBuf::from("."));
         let absolute = |word: &String| {
             let path = typed.join(word);
@@ -152,6 +157,7 @@ impl<'a> Kit<'a> {
             hold: if args.unconfined { Hold::Unconfined } else { Hold::Confined },
             settings,
             token,
+            secret,
             network: args.network.as_ref().map(|program| Network::of(&typed.join(program))),
             chat: Mutex::new(args.chat.clone()),
             cursors: Mutex::default(),
@@ -195,9 +201,21 @@ impl<'a> Kit<'a> {
         self.cursors.lock().unwrap_or_else(PoisonError::into_inner).extend(kept);
     }
 
+    /// The secrets by their names, as the daemon gives them.
+    fn given(&self) -> BTreeMap<String, String> {
+        let secret = self.secret.clone().map(|secret| ("secret".to_owned(), secret));
+        [("token".to_owned(), self.token.clone())].into_iter().chain(secret).collect()
+    }
+
+    /// What may be nowhere.
+    fn secrets(&self) -> impl Iterator<Item = &str> {
+        [Some(self.token.as_str()), self.secret.as_deref()].into_iter().flatten()
+    }
+
     /// Looks at a frame of the bridge.
     fn note(&self, line: &[u8]) {
-        if String::from_utf8_lossy(line).contains(&self.token) {
+        let line = String::from_utf8_lossy(line);
+        if self.secrets().any(|secret| line.contains(secret)) {
             *self.leaked.lock().unwrap_or_else(PoisonError::into_inner) = true;
         }
     }

@@ -1,6 +1,5 @@
 //! The daemon's side of one process of a bridge, played by a test.
 
-use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -65,7 +64,7 @@ impl<'a> Peer<'a> {
             protocol: vec![protocol],
             channel: "kit".to_owned(),
             settings: kit.settings.clone(),
-            secrets: BTreeMap::from([("token".to_owned(), kit.token.clone())]),
+            secrets: kit.given(),
             cursors: kit.cursors(),
             files,
             limits: Limits { frame: FRAME_BYTES_MAX, file: FILE_BYTES_MAX, unacked: UNACKED_MAX },
