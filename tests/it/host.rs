@@ -8,6 +8,7 @@ pub(crate) mod bridge_programs;
 pub(crate) mod channels;
 pub(crate) mod confined;
 pub(crate) mod deaths;
+pub(crate) mod discord;
 pub(crate) mod disk;
 pub(crate) mod documents;
 pub(crate) mod echo_host;

@@ -37,6 +37,7 @@ mod crash;
 #[path = "../sim/days/mod.rs"]
 mod days;
 mod delivery;
+mod discord;
 mod documented;
 mod drain;
 mod egress;

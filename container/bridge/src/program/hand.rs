@@ -51,7 +51,7 @@ pub struct Hand {
     pub(super) writer: FrameWriter,
     /// Answers of the daemon.
     pub(super) answers: Receiver<ToBridge>,
-    /// The daemon takes no more messages.
+    /// The daemon takes no messages yet, or no more.
     pub(super) is_closed: Arc<AtomicBool>,
     /// The last number. Each way has its own numbers, by which its answers find it.
     pub(super) seq: u64,

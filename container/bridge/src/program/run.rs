@@ -94,7 +94,8 @@ impl Ways {
     /// If the memory of deliveries cannot be opened.
     pub fn prepare(daemon: &Daemon, hello: &Hello, state: &State, counts: Counts) -> io::Result<(Self, Threads)> {
         let delivered = Arc::new(Mutex::new(Delivered::open(Path::new("."))?));
-        let (open, is_closed) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+        // The daemon does not answer before it knows that the bridge is ready.
+        let (open, is_closed) = (Arc::<AtomicUsize>::default(), Arc::new(AtomicBool::new(true)));
         let (mut answers, mut jobs) = (Vec::new(), Vec::new());
         let (mut hands, mut posts) = (Vec::new(), Vec::new());
         for number in 0..u64::from(counts.hands) {
@@ -118,11 +119,12 @@ impl Ways {
         Ok((Self { answers, jobs, open, is_closed, state: state.clone() }, Threads { hands, posts }))
     }
 
-    /// Passes on frames until the daemon ends the bridge or is gone.
+    /// Passes on frames until the daemon ends the bridge or is gone. It has to be told before that the bridge is ready.
     ///
     /// # Errors
     /// Faults of this machine.
     pub fn work(&self, mut daemon: Daemon, network: &mut impl Network) -> io::Result<()> {
+        self.is_closed.store(false, Ordering::SeqCst);
         loop {
             while let Some(frame) = daemon.frame() {
                 if matches!(frame, ToBridge::ShutDown { .. }) {
