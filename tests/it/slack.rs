@@ -359,3 +359,34 @@ fn self_why(slack: &Slack) -> Option<String> {
     let listed = slack.listed();
     (listed["state"] == "down").then(|| listed["why"].as_str().unwrap_or_default().to_owned())
 }
+
+/// A decision has buttons; a stranger's press decides nothing, and each person is told what came of it.
+#[test]
+fn cards_of_slack_have_buttons_and_who_presses_is_told() {
+    let Some(slack) = Slack::connected() else { return };
+    slack.says("<@U0BOT> may I?", json!({ "channel": "G0FEW", "person": "U0EVE" }));
+    let buttons = |message: &Value| {
+        let blocks = message["blocks"].as_array().cloned().unwrap_or_default();
+        blocks.into_iter().filter_map(|block| block["elements"].as_array().cloned()).flatten().collect::<Vec<Value>>()
+    };
+    let card = || slack.answers("D0ANN").into_iter().find(|message| !buttons(message).is_empty());
+    let card = wait_for("the card", card);
+    let label = buttons(&card)[0]["text"]["text"].as_str().unwrap().to_owned();
+    let press = |person: &str| {
+        let before = slack.asks("known", json!({}))["ephemeral"].as_array().unwrap().len();
+        slack.asks("press", json!({ "channel": "D0ANN", "ts": card["ts"], "label": label, "person": person }));
+        wait_for("what the person is told", || {
+            slack.asks("known", json!({}))["ephemeral"].as_array().unwrap().get(before).cloned()
+        })
+    };
+    // Eve is not in that chat, so the answer goes to the address that came with the press.
+    let told = press("U0EVE");
+    assert!(told["hook"].is_string(), "{told}");
+    assert!(slack.host.done(&["approvals", "list", "--json"], b"").contains("\"ap1\""));
+    let told = press("U0ANN");
+    assert_eq!((&told["user"], &told["channel"]), (&json!("U0ANN"), &json!("D0ANN")));
+    let changed = || slack.answers("D0ANN").into_iter().find(|message| message["ts"] == card["ts"]);
+    wait_for("the card without its buttons", || changed().filter(|message| buttons(message).is_empty()));
+    assert!(!slack.host.done(&["approvals", "list", "--json"], b"").contains("\"pending\""), "{told}");
+    slack.host.check();
+}
