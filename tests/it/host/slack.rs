@@ -50,8 +50,11 @@ impl Slack {
         let (token, secret) = (self.token("token-bot"), self.token("token-app"));
         let words = ["bridge", "test", "--json", "--network", PEOPLE, "--settings", &settings, "--token", &token];
         let bridge = bridge.display().to_string();
-        let words = [&words[..], &["--secret", &secret, "--", &bridge, "slack"]].concat();
-        let ended = self.host.command(&words).stdin(Stdio::null()).output().unwrap();
+        let data = self.host.data().display().to_string();
+        // What comes after the program is for the bridge.
+        let words = [&words[..], &["--secret", &secret, "--data", &data, "--", &bridge, "slack"]].concat();
+        let mut command = self.host.bare(env!("CARGO_BIN_EXE_hearth"));
+        let ended = command.args(&words).stdin(Stdio::null()).output().unwrap();
         serde_json::from_slice(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
     }
 
