@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::model::address::{Address, UserId};
 use crate::model::delivery::{Attempt, Delivery, DeliveryResult};
 use crate::model::effect::{Fetch, Settled};
-use crate::model::id::{OutboundId, SessionId};
+use crate::model::id::{MessageId, OutboundId, SessionId};
 use health::{Health, LineState};
 
 pub mod attachments;
@@ -110,8 +110,26 @@ pub trait Channel: Send + Sync {
     /// to repeat it. Best effort: nothing waits for it, and an indicator that cannot be sent at once is dropped.
     fn typing(&self, _session: SessionId, _at: &Address) {}
 
+    /// Whether it can show a text that is not complete at an address, in place of [`Self::typing`].
+    fn shows_drafts(&self, _at: &Address) -> bool {
+        false
+    }
+
+    /// Shows what an agent has written so far in answer to a message. Best effort, like [`Self::typing`]; the complete text
+    /// comes as a delivery.
+    fn draft(&self, _at: &Address, _draft: Draft<'_>) {}
+
     /// Says which tool a session's agent uses now; none between two tools. Best effort, like [`Self::typing`].
     fn tool(&self, _at: &Address, _tool: Option<&str>) {}
+}
+
+/// A text that an agent is writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Draft<'a> {
+    /// The message that it answers.
+    pub answers: MessageId,
+    /// What was written so far, or the end of it.
+    pub text: &'a str,
 }
 
 /// Logs why a file of a message cannot be read. Returns the text for the chat, which names no cause of the system.

@@ -13,10 +13,12 @@ use super::logins::Logins;
 use super::pairing::Pairings;
 use super::reports::DeliveryReports;
 use super::typing::Indicator;
+use super::writing::Shown;
 use crate::channel::Channel;
 use crate::channel::health::{Health, LineState};
-use crate::model::address::ChannelName;
+use crate::model::address::{Address, ChannelName};
 use crate::model::channel::{ChannelInstance, ChannelKind};
+use crate::model::id::SessionId;
 use crate::model::time::Timestamp;
 use crate::state::{self, ForeignKey};
 use keep::LineRequest;
@@ -179,11 +181,14 @@ impl Channels {
         self.lock().get(name).is_some_and(|line| line.requests.send(request).is_ok())
     }
 
-    /// Shows a typing indicator, if its channel is connected.
-    pub(super) fn show_typing(&self, indicator: &Indicator) {
-        if let Some(channel) = self.channel(&indicator.at().channel) {
-            indicator.show_on(&*channel);
-        }
+    /// Shows a typing indicator, or a draft that `writing` finds, if its channel is connected. Returns the session of a
+    /// draft.
+    pub(super) fn show_typing(
+        &self,
+        indicator: &Indicator,
+        writing: impl FnOnce(SessionId, &Address) -> Option<Shown>,
+    ) -> Option<SessionId> {
+        indicator.show_on(&*self.channel(&indicator.at().channel)?, writing)
     }
 
     /// A channel that has an adapter at the moment.

@@ -205,7 +205,7 @@ impl Daemon {
             typing: Arc::clone(&typing),
             terminals,
             console: console::Console::default(),
-            channels: Arc::clone(&channels),
+            channels,
             paths: paths.clone(),
             token: token::renew(&paths.token())?,
             stop,
@@ -217,12 +217,18 @@ impl Daemon {
             reading: Mutex::default(),
             engine_thread: Mutex::default(),
         });
-        typing.run(move |indicator| channels.show_typing(indicator))?;
-        daemon.start_engine(removals)?;
-        daemon.start_upkeep(install)?;
-        daemon.channels.connect_all()?;
+        daemon.start_threads(removals, install)?;
         doorway.into_iter().for_each(|doorway| doorway.serve(&daemon, tokio));
         Ok(daemon)
+    }
+
+    fn start_threads(self: &Arc<Self>, removals: BlobGc, install: String) -> Result<(), Error> {
+        let (daemon, channels) = (Arc::clone(self), Arc::clone(&self.channels));
+        let show = move |indicator: &_| channels.show_typing(indicator, |session, at| daemon.writing_for(session, at));
+        self.typing.run(show)?;
+        self.start_engine(removals)?;
+        self.start_upkeep(install)?;
+        Ok(self.channels.connect_all()?)
     }
 
     /// Looks at agents' folders, and starts the builds of images, the timer, the regular checks and backups.

@@ -4,7 +4,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Error;
 use super::worker;
-use crate::channel::Channel;
+use super::writing::Shown;
+use crate::channel::{Channel, Draft};
 use crate::clock::Clock;
 use crate::model::address::Address;
 use crate::model::delivery::{Delivery, DeliveryAct, DeliveryResult};
@@ -45,12 +46,24 @@ impl Indicator {
         at
     }
 
-    /// Shows it once.
-    pub(super) fn show_on(&self, channel: &dyn Channel) {
+    /// Shows it once. Where the channel shows drafts, `writing` finds what the session's agent is writing, which is shown
+    /// in place of the typing indicator. Returns the session of a draft that was shown.
+    pub(super) fn show_on(
+        &self,
+        channel: &dyn Channel,
+        writing: impl FnOnce(SessionId, &Address) -> Option<Shown>,
+    ) -> Option<SessionId> {
         match self {
-            Self::Typing(session, at) => channel.typing(*session, at),
+            Self::Typing(session, at) => {
+                if let Some(shown) = channel.shows_drafts(at).then(|| writing(*session, at)).flatten() {
+                    channel.draft(at, Draft { answers: shown.message, text: &shown.text });
+                    return Some(*session);
+                }
+                channel.typing(*session, at);
+            }
             Self::Tool(at, tool) => channel.tool(at, tool.as_deref()),
         }
+        None
     }
 }
 
@@ -60,12 +73,17 @@ impl Typing {
         Arc::new(Self { clock: clock.clone(), state: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// Starts the thread, which shows each indicator with `show`.
-    pub(super) fn run(self: &Arc<Self>, show: impl Fn(&Indicator) + Send + 'static) -> Result<(), Error> {
+    /// Starts the thread, which shows each indicator with `show`. That returns the session of a draft that it showed.
+    pub(super) fn run(
+        self: &Arc<Self>,
+        show: impl Fn(&Indicator) -> Option<SessionId> + Send + 'static,
+    ) -> Result<(), Error> {
         let typing = Arc::clone(self);
         let work = move || {
             while let Some(due) = typing.next() {
-                due.iter().for_each(&show);
+                for session in due.iter().filter_map(&show) {
+                    typing.lock().signs.drafted(typing.now(), session);
+                }
             }
         };
         worker::start("typing", work).map(drop)

@@ -1,8 +1,8 @@
-//! Shows a terminal what an agent is writing in answer to its messages. For display only: nothing of it is stored.
+//! Shows a chat what an agent is writing in answer to its messages. For display only: nothing of it is stored.
 //!
 //! The state file of the session is read only while such a message is in progress. The file is the agent's, so the store
 //! decides who sees the text: the message that it answers must be claimed, and every message of the turn must come from
-//! the terminal's chat.
+//! that chat.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,9 +63,9 @@ struct Follower {
 
 /// A text that is shown, and the message that it answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Shown {
-    message: MessageId,
-    text: String,
+pub(super) struct Shown {
+    pub(super) message: MessageId,
+    pub(super) text: String,
 }
 
 /// What the store says of the open messages.
@@ -118,6 +118,23 @@ impl Daemon {
         self.look_at_writing(chat, open).1.map(|shown| shown.text)
     }
 
+    /// What the agent of a session is writing, if all of its turn is for this chat. Reads files.
+    pub(super) fn writing_for(&self, session: SessionId, chat: &Address) -> Option<Shown> {
+        let visible = self.store().read(|db, txn| visible(db, txn, session, chat));
+        let visible = visible.inspect_err(|error| tracing::debug!(%error, "what an agent writes is not shown")).ok()?;
+        self.written(session, &visible)
+    }
+
+    /// What the agent of a session is writing in answer to one of these messages.
+    fn written(&self, session: SessionId, visible: &[(u64, MessageId)]) -> Option<Shown> {
+        if visible.is_empty() {
+            return None;
+        }
+        let writing = self.workers.writing(session).filter(|writing| !writing.text.is_empty())?;
+        let answers = visible.iter().find(|(seq, _)| *seq == writing.in_reply_to);
+        answers.map(|(_, message)| Shown { message: *message, text: writing.text })
+    }
+
     /// Which of these messages are open, and what is being written in answer to them. Reads files.
     fn look_at_writing(&self, chat: &Address, open: Vec<MessageId>) -> (Progress, Option<Shown>) {
         let progress = match self.store().read(|db, txn| progress(db, txn, chat, open)) {
@@ -127,11 +144,7 @@ impl Daemon {
                 return (Progress::default(), None);
             }
         };
-        let writing = progress.at_work.and_then(|session| self.workers.writing(session));
-        let shown = writing.filter(|writing| !writing.text.is_empty()).and_then(|writing| {
-            let answers = |(seq, _): &&(u64, MessageId)| *seq == writing.in_reply_to;
-            progress.visible.iter().find(answers).map(|(_, message)| Shown { message: *message, text: writing.text })
-        });
+        let shown = progress.at_work.and_then(|session| self.written(session, &progress.visible));
         (progress, shown)
     }
 }
@@ -145,16 +158,24 @@ fn progress(db: &Tables, txn: &Read<'_>, chat: &Address, messages: Vec<MessageId
             at_work = Some(message.session);
         }
     }
+    let visible = at_work.map(|session| visible(db, txn, session, chat)).transpose()?.unwrap_or_default();
+    Ok(Progress { open, at_work, visible })
+}
+
+/// The messages of a session's turn, by their positions; none if one of them is not for this chat.
+fn visible(
+    db: &Tables,
+    txn: &Read<'_>,
+    session: SessionId,
+    chat: &Address,
+) -> Result<Vec<(u64, MessageId)>, state::Error> {
     let mut visible = Vec::new();
-    if let Some(session) = at_work {
-        for (key, id) in db.claimed_messages.collect_prefix(txn, &session, CLAIMS_MAX + 1)? {
-            let Some(message) = db.messages.get(txn, &id)?.filter(|message| message.trigger) else { continue };
-            visible.push((key.seq, id));
-            if message.reply.as_ref() != Some(chat) || visible.len() > CLAIMS_MAX {
-                visible.clear();
-                break;
-            }
+    for (key, id) in db.claimed_messages.collect_prefix(txn, &session, CLAIMS_MAX + 1)? {
+        let Some(message) = db.messages.get(txn, &id)?.filter(|message| message.trigger) else { continue };
+        visible.push((key.seq, id));
+        if message.reply.as_ref() != Some(chat) || visible.len() > CLAIMS_MAX {
+            return Ok(Vec::new());
         }
     }
-    Ok(Progress { open, at_work, visible })
+    Ok(visible)
 }

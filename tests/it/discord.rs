@@ -9,7 +9,7 @@ use crate::host::wait_for;
 
 #[test]
 fn conversations_on_discord() {
-    let Some(mut discord) = Discord::start() else { return };
+    let mut discord = Discord::start();
     discord.connect("");
     discord.says("**how** @everyone?");
     let answer = discord.answer("@everyone");
@@ -53,7 +53,7 @@ fn conversations_on_discord() {
 /// Files both ways, with addresses that do not work any more; one of a stranger is not fetched.
 #[test]
 fn files_on_discord() {
-    let Some(mut discord) = Discord::start() else { return };
+    let mut discord = Discord::start();
     discord.connect("");
     let files = |text: &str| json!([["a.txt", text], ["../../b\n.txt", text]]);
     discord.writes(&json!({ "text": "two files", "files": files("the first content") }));
@@ -83,7 +83,7 @@ fn walk(path: &std::path::Path) -> Vec<Vec<u8>> {
 /// The connection breaks in each way that Discord knows; nothing is lost or comes twice.
 #[test]
 fn connections_to_the_gateway_go_on() {
-    let Some(mut discord) = Discord::start() else { return };
+    let mut discord = Discord::start();
     discord.connect("");
     discord.asks(&json!({ "set": { "twice": true } }));
     let mut texts = Vec::new();
@@ -141,7 +141,7 @@ fn once(discord: &Discord, texts: &[String]) {
 /// Bridge and daemon are killed in the middle of messages in both directions: everything is there exactly once.
 #[test]
 fn nothing_is_lost_or_doubled_on_discord() {
-    let Some(mut discord) = Discord::start() else { return };
+    let mut discord = Discord::start();
     discord.connect("");
     let nightly = std::env::var_os("HEARTH_ALL_POINTS").is_some();
     let mut texts: Vec<String> = (0..if nightly { 24 } else { 6 }).map(|number| format!("message-{number}.")).collect();
@@ -172,7 +172,7 @@ fn nothing_is_lost_or_doubled_on_discord() {
 /// Answers that are lost, pauses, faults and refusals: each message is there once.
 #[test]
 fn troubles_of_discord_lose_and_double_nothing() {
-    let Some(mut discord) = Discord::start() else { return };
+    let mut discord = Discord::start();
     discord.connect("");
     let posts = format!("POST /channels/{DIRECT}/messages");
     let html = "<html>error</html>";
@@ -215,7 +215,7 @@ fn troubles_of_discord_lose_and_double_nothing() {
 /// A card has buttons; a press is answered in time, also when the daemon is slow, and counts once.
 #[test]
 fn buttons_on_discord() {
-    let Some(mut discord) = Discord::start() else { return };
+    let mut discord = Discord::start();
     discord.connect("");
     let mut stranger = crate::host::event("1", "may I?");
     stranger["channelType"] = "discord".into();
@@ -254,7 +254,7 @@ fn buttons_on_discord() {
 /// What cannot work until something is changed is told in words, and nothing is tried on and on.
 #[test]
 fn without_the_right_to_read_discord_says_where_it_is_switched_on() {
-    let Some(mut discord) = Discord::start() else { return };
+    let mut discord = Discord::start();
     discord.asks(&json!({ "set": { "content": false } }));
     discord.connect("");
     discord.says("first.");

@@ -19,7 +19,6 @@ pub(crate) mod installed;
 pub(crate) mod keys;
 pub(crate) mod mail;
 pub(crate) mod matrix;
-pub(crate) mod networks;
 pub(crate) mod pty;
 pub(crate) mod python;
 pub(crate) mod raw;

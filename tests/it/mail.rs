@@ -47,7 +47,7 @@ impl Mail {
         self.host.start();
         wait_for("the mailbox", || (self.listed()["state"] == "up").then_some(()));
         wait_for("the first place", || {
-            self.host.rows("bridges").pop().map(|row| row["value"]["cursors"][0].is_object())
+            self.host.rows("bridges").pop().filter(|row| row["value"]["cursors"][0].is_object())
         });
     }
 

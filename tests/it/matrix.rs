@@ -91,7 +91,7 @@ impl Matrix {
         self.host.start();
         wait_for("the bridge", || (self.listed()["state"] == "up").then_some(()));
         wait_for("the first place", || {
-            self.host.rows("bridges").pop().map(|row| row["value"]["cursors"][0].is_object())
+            self.host.rows("bridges").pop().filter(|row| row["value"]["cursors"][0].is_object())
         });
     }
 

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::host::bridge_programs::program;
 use crate::host::slack::Slack;
-use crate::host::{networks, wait_for, wait_for_or};
+use crate::host::{wait_for, wait_for_or};
 
 impl Slack {
     /// Starts a daemon with the workspace as the channel `slack`, and an agent that echoes in Ann's direct chat and where
     /// it is mentioned in the group.
-    fn connected() -> Option<Self> {
-        let built = networks::program()?;
+    fn connected() -> Self {
+        let built = program("networks");
         let mut slack = Self::start();
         let program = slack.program(&built);
         slack.host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "100".to_owned()));
@@ -34,7 +35,7 @@ impl Slack {
         ));
         slack.host.start();
         slack.up();
-        Some(slack)
+        slack
     }
 
     /// Waits until the bridge works and has stored its first place.
@@ -136,7 +137,7 @@ fn kill(pid: u32) {
 
 #[test]
 fn conversations_in_channels_of_slack() {
-    let Some(slack) = Slack::connected() else { return };
+    let slack = Slack::connected();
     slack.says("**how** &lt;b&gt; &amp; <https://x.test|here>?", json!({}));
     let answer = slack.answer("D0ANN", "how");
     let text = answer["text"].as_str().unwrap();
@@ -188,7 +189,7 @@ fn in_a_group(slack: &Slack) {
 /// Slack ends connections with and without an announcement: nothing is lost, and nothing comes twice.
 #[test]
 fn connections_end_and_nothing_is_lost_by_slack() {
-    let Some(slack) = Slack::connected() else { return };
+    let slack = Slack::connected();
     let first = slack.links();
     slack.asks("disconnect", json!({ "after": 3.0 }));
     wait_for("a second connection before the first one ends", || (slack.links().len() == 2).then_some(()));
@@ -221,7 +222,7 @@ fn connections_end_and_nothing_is_lost_by_slack() {
 /// A connection on which nothing comes any more is left.
 #[test]
 fn a_half_open_connection_to_slack_is_noticed() {
-    let Some(slack) = Slack::connected() else { return };
+    let slack = Slack::connected();
     slack.asks("set", json!({ "told": false }));
     slack.asks("half", json!({}));
     slack.says("in the gap.", json!({}));
@@ -233,7 +234,7 @@ fn a_half_open_connection_to_slack_is_noticed() {
 /// The bridge and the daemon are killed while messages arrive and answers leave: everything is there exactly once.
 #[test]
 fn nothing_is_lost_or_doubled_by_slack() {
-    let Some(mut slack) = Slack::connected() else { return };
+    let mut slack = Slack::connected();
     let nightly = std::env::var_os("HEARTH_ALL_POINTS").is_some();
     let texts: Vec<String> = (0..if nightly { 32 } else { 8 }).map(|number| format!("message-{number}.")).collect();
     for (number, text) in texts.iter().enumerate() {
@@ -256,7 +257,7 @@ fn nothing_is_lost_or_doubled_by_slack() {
 /// What Slack does instead of answering as it should.
 #[test]
 fn answers_that_are_lost_or_refused_by_slack_are_no_second_message() {
-    let Some(slack) = Slack::connected() else { return };
+    let slack = Slack::connected();
     let faults = [
         json!({ "cut": "after" }),
         json!({ "cut": "before" }),
@@ -290,7 +291,7 @@ fn path(slack: &Slack, name: &str) -> Vec<PathBuf> {
 /// Files of people: their bytes, and a reason where there is none. The token goes to Slack only.
 #[test]
 fn files_of_slack_are_fetched_with_the_token_and_pages_are_no_files() {
-    let Some(slack) = Slack::connected() else { return };
+    let slack = Slack::connected();
     let server = slack.server();
     slack.says(
         "with files",
@@ -328,7 +329,7 @@ fn files_of_slack_are_fetched_with_the_token_and_pages_are_no_files() {
 /// Refused tokens are down, in words, and nothing is tried in a storm.
 #[test]
 fn refused_tokens_of_slack_are_told() {
-    let Some(slack) = Slack::connected() else { return };
+    let slack = Slack::connected();
     let down = |text: &str| {
         let why = || self_why(&slack).filter(|why| why.contains(text));
         wait_for(text, why)
@@ -363,7 +364,7 @@ fn self_why(slack: &Slack) -> Option<String> {
 /// A decision has buttons; a stranger's press decides nothing, and each person is told what came of it.
 #[test]
 fn cards_of_slack_have_buttons_and_who_presses_is_told() {
-    let Some(slack) = Slack::connected() else { return };
+    let slack = Slack::connected();
     slack.says("<@U0BOT> may I?", json!({ "channel": "G0FEW", "person": "U0EVE" }));
     let buttons = |message: &Value| {
         let blocks = message["blocks"].as_array().cloned().unwrap_or_default();

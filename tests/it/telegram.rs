@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::host::fake_llm::FakeLlm;
 use crate::host::fake_telegram::{FakeTelegram, Fault, TOKEN};
 use crate::host::telegram::{PROGRAM, connect, typed, wait_delivered, wait_shown};
 use crate::host::{CHAT, Host, wait_for};
@@ -249,4 +250,37 @@ fn the_short_way_to_telegram() {
     wait_delivered(&host, 2);
     host.check();
     assert_eq!(host.stop().code, Some(0));
+}
+
+/// Until a server rejects one, a direct chat shows what the model has written so far; then only that it writes.
+#[test]
+fn a_direct_chat_shows_an_answer_while_it_is_written() {
+    let model = FakeLlm::start();
+    let agent = format!(
+        "provider = \"openai\"\nmodel = \"fake-1\"\nunconfined = true\n\
+         env = {{ OPENAI_BASE_URL = \"http://127.0.0.1:{}/v1\", OPENAI_API_KEY = \"none\" }}",
+        model.port
+    );
+    let (mut host, server) = connected(&agent);
+    let texts = || -> Vec<String> {
+        let calls = server.calls("sendMessageDraft").into_iter();
+        calls.map(|call| call.parameters["text"].as_str().unwrap().to_owned()).collect()
+    };
+    let whole = "It is raining now, and soon it will stop.";
+    server.happens(typed(7, &format!("\n@@say {whole}\n@@drip 9\n")));
+    assert_eq!(wait_shown(&server, 1), [whole]);
+    let shown = texts();
+    assert!(shown.len() > 1 && shown.iter().all(|text| whole.starts_with(text)), "{shown:?}");
+    assert!(shown.windows(2).all(|two| two[0].len() <= two[1].len()), "{shown:?}");
+    let draft = &server.calls("sendMessageDraft")[0].parameters;
+    assert!(draft["chat_id"] == 123 && draft["draft_id"].as_u64() > Some(0), "{draft}");
+    // A server that knows no drafts.
+    let unknown = Fault::Error(404, "Not Found: method not found", Value::Null);
+    server.fails("sendMessageDraft", [unknown.clone(), unknown]);
+    server.happens(typed(8, &format!("\n@@say {whole}\n@@drip 9\n")));
+    wait_shown(&server, 2);
+    assert_eq!(texts().len(), shown.len() + 1, "it is not asked again");
+    host.wait_settled();
+    host.check();
+    host.stop();
 }

@@ -18,9 +18,9 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
-use super::Channel;
 use super::health::Health;
 use super::intake::Ingress;
+use super::{Channel, Draft};
 use crate::model::address::{Address, ChannelName};
 use crate::model::backoff::Backoff;
 use crate::model::delivery::Delivery;
@@ -33,6 +33,7 @@ use fetch::Fetcher;
 use line::ChannelHealth;
 use poll::Poller;
 use queues::{OutgoingQueues, QueueContext};
+use typing::Drafts;
 
 mod api;
 mod attachments;
@@ -117,6 +118,7 @@ pub struct Telegram {
     line: Arc<ChannelHealth>,
     fetcher: Arc<Fetcher>,
     poller: AbortHandle,
+    drafts: Drafts,
     handle: Handle,
 }
 
@@ -163,7 +165,7 @@ fn start_with(
     let queues = Arc::new(OutgoingQueues::new(around, times));
     tracing::info!(channel = %queues.channel, "connecting");
     let poller = handle.spawn(poller.run()).abort_handle();
-    Ok(Arc::new(Telegram { queues, line, fetcher, poller, handle: handle.clone() }))
+    Ok(Arc::new(Telegram { queues, line, fetcher, poller, drafts: Drafts::default(), handle: handle.clone() }))
 }
 
 impl Telegram {
@@ -193,6 +195,14 @@ impl Channel for Telegram {
         if self.line.takes_messages() {
             typing::show(&self.queues.api, at, &self.handle);
         }
+    }
+
+    fn shows_drafts(&self, at: &Address) -> bool {
+        self.line.takes_messages() && self.drafts.are_possible(at)
+    }
+
+    fn draft(&self, at: &Address, draft: Draft<'_>) {
+        self.drafts.show(&self.queues.api, at, draft, &self.handle);
     }
 
     /// Unconfirmed updates are sent again.

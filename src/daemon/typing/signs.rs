@@ -8,6 +8,8 @@ use crate::model::time::{Awake, Millis};
 
 /// Interval between two indicators of a session. Networks show one for about five seconds.
 pub(super) const AGAIN: Millis = Millis::seconds(4);
+/// Interval between two drafts of a text that an agent is writing.
+const DRAFT_AGAIN: Millis = Millis::seconds(1);
 /// Time after the start during which an agent without progress is still shown.
 const GRACE: Millis = Millis::seconds(15);
 /// Maximum age of the last progress at which an agent counts as working.
@@ -54,6 +56,13 @@ impl Signs {
     pub(super) fn progress(&mut self, now: Awake, session: SessionId) {
         if let Some(sign) = self.shown.get_mut(&session) {
             sign.progress = Some(now);
+        }
+    }
+
+    /// A draft of the session's text was shown: the next one is due soon.
+    pub(super) fn drafted(&mut self, now: Awake, session: SessionId) {
+        if let Some(sign) = self.shown.get_mut(&session) {
+            sign.next = now.plus(DRAFT_AGAIN);
         }
     }
 

@@ -5,7 +5,8 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{Host, networks, wait_for};
+use super::bridge_programs::program;
+use super::{Host, wait_for};
 
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/discord_server.py");
 
@@ -25,8 +26,7 @@ pub(crate) struct Discord {
 
 impl Discord {
     /// Starts the server; none where that is not possible.
-    pub(crate) fn start() -> Option<Self> {
-        networks::program()?;
+    pub(crate) fn start() -> Self {
         let mut host = Host::new();
         let directory = tempfile::tempdir().unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -39,7 +39,7 @@ impl Discord {
         let server = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let discord = Self { host, server, directory };
         wait_for("the stand-in for Discord", || discord.directory.path().join("port").exists().then_some(()));
-        Some(discord)
+        discord
     }
 
     pub(crate) fn read(&self, name: &str) -> String {
@@ -53,7 +53,7 @@ impl Discord {
     /// Runs the kit.
     pub(crate) fn test(&self) -> Value {
         let settings = json!({ "server": self.server() }).to_string();
-        let bridge = networks::program().unwrap().display().to_string();
+        let bridge = program("networks").display().to_string();
         let token = format!("file:{}", self.directory.path().join("token").display());
         let words = ["bridge", "test", "--json", "--network", SERVER, "--settings", &settings, "--chat", DIRECT];
         let data = self.host.data().display().to_string();
@@ -101,7 +101,7 @@ impl Discord {
     pub(crate) fn connect(&mut self, settings: &str) {
         self.host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "100".to_owned()));
         // Its own, so that a test kills no other's.
-        std::fs::copy(networks::program().unwrap(), self.program()).unwrap();
+        std::fs::copy(program("networks"), self.program()).unwrap();
         let chat = |id: &str, more: &str| {
             format!("[[chats]]\nchannel = \"discord\"\nplatform_id = \"{id}\"\nunknown_senders = \"strict\"\n{more}\n")
         };

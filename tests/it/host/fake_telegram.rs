@@ -311,7 +311,9 @@ fn happen(shared: &Shared, method: &str, p: &Value, files: &[(String, String, Ve
             *what = p.clone();
             done(p.clone())
         }
-        "editMessageCaption" | "sendChatAction" | "setMessageReaction" | "answerCallbackQuery" => done(json!(true)),
+        "editMessageCaption" | "sendChatAction" | "sendMessageDraft" | "setMessageReaction" | "answerCallbackQuery" => {
+            done(json!(true))
+        }
         _ => (404, error(404, "Not Found: method not found", &json!({}))),
     }
 }

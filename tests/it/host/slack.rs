@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use super::{Host, wait_for};
 
 const PEOPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/slack_server.py");
+/// The direct chat with Ann.
+const DIRECT: &str = "D0ANN";
 
 /// A workspace with people, and an installation.
 pub(crate) struct Slack {
@@ -48,7 +50,19 @@ impl Slack {
     pub(crate) fn test(&self, bridge: &Path) -> Value {
         let settings = json!({ "server": self.server() }).to_string();
         let (token, secret) = (self.token("token-bot"), self.token("token-app"));
-        let words = ["bridge", "test", "--json", "--network", PEOPLE, "--settings", &settings, "--token", &token];
+        let words = [
+            "bridge",
+            "test",
+            "--json",
+            "--network",
+            PEOPLE,
+            "--settings",
+            &settings,
+            "--token",
+            &token,
+            "--chat",
+            DIRECT,
+        ];
         let bridge = bridge.display().to_string();
         let data = self.host.data().display().to_string();
         // What comes after the program is for the bridge.
