@@ -49,13 +49,11 @@ impl Drafts {
         let Some(draft) = parameters(at, json!({ "draft_id": id, "text": end_of(draft.text) })) else { return };
         let (api, rejected) = (Arc::clone(api), Arc::clone(&self.rejected));
         handle.spawn(async move {
-            match api.call_within::<Value>(PATIENCE, "sendMessageDraft", &draft).await {
-                Err(error @ (Failure::Refused { .. } | Failure::Slow(_))) => {
-                    tracing::info!(%error, "answers are not shown while they are written, until the channel connects again");
-                    rejected.store(true, Ordering::Relaxed);
-                }
-                // A lost draft does not matter.
-                Ok(_) | Err(_) => {}
+            // One that is only lost does not matter.
+            let answer = api.call_within::<Value>(PATIENCE, "sendMessageDraft", &draft).await;
+            if let Err(error @ (Failure::Refused { .. } | Failure::Slow(_))) = answer {
+                tracing::info!(%error, "answers are not shown while they are written, until the channel connects again");
+                rejected.store(true, Ordering::Relaxed);
             }
         });
     }

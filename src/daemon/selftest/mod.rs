@@ -318,7 +318,9 @@ mod tests {
     fn an_attempt_that_fails_for_another_reason_proves_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let locks = directory.path().join("locks");
-        let process = Place::Process(Box::new(Setup::new("sh".into(), "".into(), locks, Arc::new(|_| None))));
+        let sandbox = Arc::new(Sandbox::missing_for("there is none", "").into());
+        let process = Setup { sandbox, ..Setup::new("sh".into(), "".into(), locks, Arc::new(|_| None)) };
+        let process = Place::Process(Box::new(process));
         let lookup: crate::runtime::process::Lookup = Arc::new(|_| None);
         let (install, filter, secrets) = ("x".to_owned(), "x".into(), "x".into());
         let podman = Place::Podman(podman::Setup { install, lookup, filter, secrets });
