@@ -105,7 +105,7 @@ fn connections_to_the_gateway_go_on() {
         discord.answer(&texts[number]);
     }
     assert_eq!(discord.facts()["identified"], 1, "all went on");
-    // Sessions that cannot go on: what was written meanwhile is asked for, also where nobody wrote before.
+    // Sessions that cannot go on: what was written meanwhile is asked for, also in a chat without earlier messages.
     for trouble in [json!({ "frame": { "op": 9, "d": false } }), json!({ "close": 4_009 })] {
         discord.asks(&json!({ "forget": true }));
         let number = texts.len();

@@ -76,7 +76,7 @@ impl Discord {
         self.writes(&json!({ "text": text }))
     }
 
-    /// Somebody writes; the message's id.
+    /// Writes as a person; returns the id of the message.
     pub(crate) fn writes(&self, message: &Value) -> String {
         self.asks(&json!({ "say": message })).as_str().unwrap().to_owned()
     }

@@ -80,7 +80,7 @@ impl Files<'_> {
         let mut tried = 0;
         loop {
             tried += 1;
-            // Its address is enough: the token is for nobody else.
+            // Its address is enough: the token goes only to the API.
             let ask = Ask {
                 method: Method::GET,
                 url: &file.url,

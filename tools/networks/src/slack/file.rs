@@ -97,7 +97,7 @@ impl Attached {
     }
 }
 
-/// Gives Slack a file, which nobody sees yet; its id.
+/// Gives Slack a file, which is not shown yet; returns its id.
 pub(super) fn upload(api: &Api, path: &Path, name: &str) -> Result<String, Trouble> {
     let refused = |error: std::io::Error| Trouble::Refused(format!("it cannot be read: {error}"));
     let file = File::open(path).map_err(refused)?;
