@@ -20,6 +20,7 @@ mod egress;
 mod gateway;
 mod ground;
 mod idle;
+mod ledger;
 mod model;
 mod recall;
 mod routing;
@@ -43,8 +44,9 @@ use ground::asked::Asked;
 /// What criterion measures, each beside its floor where it has one.
 const COMPARED: &[fn(&mut Criterion)] =
     &[routing::all, at_size::routing, sweep::all, schedules::all, sessions::all, time::all];
-/// What the real program is measured at.
+/// What is measured otherwise, most of it at the real program.
 const PROGRAM: &[fn(&Asked)] = &[
+    ledger::all,
     ways::all,
     gateway::all,
     wake::all,

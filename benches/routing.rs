@@ -22,7 +22,8 @@ const IN_FLIGHT: usize = 64;
 /// Sessions of the round robin.
 const SESSIONS: usize = 1_000;
 
-fn configuration(wirings: usize, wiring: impl Fn(usize) -> String) -> String {
+/// A configuration with so many agents that listen in one chat.
+pub(crate) fn configuration(wirings: usize, wiring: impl Fn(usize) -> String) -> String {
     let mut text = String::from("schema = 1\nmax_containers = 1000\n");
     for number in 0..wirings {
         text.push_str(&format!("[[agents]]\nfolder = \"a{number}\"\nmax_parallel = 1000\n"));
@@ -35,7 +36,8 @@ fn configuration(wirings: usize, wiring: impl Fn(usize) -> String) -> String {
     text
 }
 
-fn always(_: usize) -> String {
+/// A listener that every message concerns.
+pub(crate) fn always(_: usize) -> String {
     "engage = \"pattern\"\npattern = \".\"".to_owned()
 }
 
@@ -57,7 +59,7 @@ fn one_by_one(make: impl Fn(usize) -> Submission) -> Vec<Vec<Submission>> {
 }
 
 /// A budget of each kind that counts for these messages; none is ever spent.
-fn budgets() -> String {
+pub(crate) fn budgets() -> String {
     let budget = |scope| format!("[[budgets]]\nscope = \"{scope}\"\nper = \"month\"\ntokens = 1_000_000_000\n");
     ["all", "agent:a0", "person:bench:1", "chat:bench/c"].map(budget).concat()
 }
@@ -90,25 +92,48 @@ fn turn(number: usize, used: Vec<ReportedUse>) -> Submission {
     submission(Input::Collected(collection))
 }
 
+/// Messages, one in each commit.
+pub(crate) fn one_at_a_time() -> Vec<Vec<Submission>> {
+    one_by_one(|n| event("bench", "c", &format!("m{n}"), "1"))
+}
+
+/// Messages, many in each commit.
+pub(crate) fn in_flight() -> Vec<Vec<Submission>> {
+    (0..commits().div_ceil(5))
+        .map(|group| (0..IN_FLIGHT).map(|n| event("bench", "c", &format!("m{group}-{n}"), "1")).collect())
+        .collect()
+}
+
+/// A session whose agent has messages to answer.
+pub(crate) fn waiting(configuration: &str) -> Ground {
+    Ground::new(configuration, |engine| {
+        let mut all: Vec<Submission> = one_at_a_time().into_iter().flatten().collect();
+        all.push(submission(Input::Runtime(RuntimeEvent::Running(SessionId::new(1), 1))));
+        // Messages are not delivered: the first one of the queue waits, the others stay behind it.
+        all.push(submission(Input::Reachable(ChannelName::new("bench").unwrap(), None)));
+        engine.commit(&all, moment(0), 7).unwrap();
+    })
+}
+
+/// Its answers, one in each commit, with or without what each turn used.
+pub(crate) fn answers(with_use: bool) -> Vec<Vec<Submission>> {
+    let tokens = Tokens { input: 900, output: 90, cache_read: 8_000, ..Tokens::default() };
+    let used = ReportedUse { model: Some("a-model".into()), tokens, cost: Some(Money::micros(4_200)) };
+    let used = if with_use { vec![used] } else { Vec::new() };
+    one_by_one(|n| turn(n, used.clone()))
+}
+
 fn compare(c: &mut Criterion, name: &str, ground: &Ground, groups: &[Vec<Submission>]) {
     beside_floor(c, name, ground, groups, (groups.iter().map(Vec::len).sum(), PAIRS));
 }
 
 fn routing(c: &mut Criterion) {
     let one = Ground::new(&configuration(1, always), |_| {});
-    compare(c, "route, one agent, one at a time", &one, &one_by_one(|n| event("bench", "c", &format!("m{n}"), "1")));
-
-    let groups: Vec<Vec<Submission>> = (0..commits().div_ceil(5))
-        .map(|group| (0..IN_FLIGHT).map(|n| event("bench", "c", &format!("m{group}-{n}"), "1")).collect())
-        .collect();
-    compare(c, "route, one agent, 64 in flight", &one, &groups);
-
-    let counted = Ground::new(&(configuration(1, always) + &budgets()), |_| {});
-    let messages = one_by_one(|n| event("bench", "c", &format!("m{n}"), "1"));
-    compare(c, "route, one agent, one at a time, four budgets", &counted, &messages);
+    compare(c, "route, one agent, one at a time", &one, &one_at_a_time());
+    compare(c, "route, one agent, 64 in flight", &one, &in_flight());
 
     let ten = Ground::new(&configuration(10, mixed), |_| {});
-    compare(c, "route, fan-out to ten", &ten, &one_by_one(|n| event("bench", "c", &format!("m{n}"), "1")));
+    compare(c, "route, fan-out to ten", &ten, &one_at_a_time());
 
     let strangers = one_by_one(|n| event("bench", "c", &format!("m{n}"), &format!("stranger{n}")));
     compare(c, "route, strangers dropped", &one, &strangers);
@@ -159,23 +184,11 @@ fn approvals(c: &mut Criterion) {
 }
 
 fn ingest(c: &mut Criterion) {
-    let waiting = |configuration: &str| {
-        Ground::new(configuration, |engine| {
-            let mut all: Vec<Submission> = (0..commits()).map(|n| event("bench", "c", &format!("m{n}"), "1")).collect();
-            all.push(submission(Input::Runtime(RuntimeEvent::Running(SessionId::new(1), 1))));
-            // Messages are not delivered: the first one of the queue waits, the others stay behind it.
-            all.push(submission(Input::Reachable(ChannelName::new("bench").unwrap(), None)));
-            engine.commit(&all, moment(0), 7).unwrap();
-        })
-    };
     let plain = waiting(&configuration(1, always));
-    compare(c, "ingest, a claim and an answer", &plain, &one_by_one(|n| turn(n, Vec::new())));
+    compare(c, "ingest, a claim and an answer", &plain, &answers(false));
 
     let counted = waiting(&(configuration(1, always) + &budgets()));
-    let tokens = Tokens { input: 900, output: 90, cache_read: 8_000, ..Tokens::default() };
-    let used = ReportedUse { model: Some("a-model".into()), tokens, cost: Some(Money::micros(4_200)) };
-    let turns = one_by_one(|n| turn(n, vec![used.clone()]));
-    compare(c, "ingest, a claim and an answer, its use, four budgets", &counted, &turns);
+    compare(c, "ingest, a claim and an answer, its use, four budgets", &counted, &answers(true));
 }
 
 /// Everything here.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::ground::asked::{Asked, target};
 use crate::ground::part::{self, Part};
 use crate::ground::{compare, place};
-use crate::{at_size, console, gateway, idle, model, recall, sizes, tools, wake, ways};
+use crate::{at_size, console, gateway, idle, ledger, model, recall, sizes, tools, wake, ways};
 
 /// What criterion measured at one thing.
 struct Measured {
@@ -41,6 +41,7 @@ pub(crate) fn report(asked: &Asked, whole: bool) {
     let mut table = head(whole);
     table += &render(&groups);
     for name in [
+        ledger::NAME,
         sizes::NAME,
         sizes::ALONE,
         at_size::NAME,
