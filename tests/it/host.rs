@@ -22,6 +22,7 @@ pub(crate) mod matrix;
 pub(crate) mod pty;
 pub(crate) mod python;
 pub(crate) mod raw;
+pub(crate) mod signal;
 pub(crate) mod slack;
 pub(crate) mod telegram;
 pub(crate) mod terminal;

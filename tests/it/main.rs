@@ -105,6 +105,7 @@ mod search;
 mod session;
 mod setup;
 mod shells;
+mod signal;
 mod simulated;
 mod skips;
 mod slack;

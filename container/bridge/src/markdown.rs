@@ -127,6 +127,14 @@ fn link(text: &str) -> Option<Stretch<'_>> {
     (usable && plain && whole).then_some(Stretch { mark: Mark::Link, inner, url, rest })
 }
 
+/// An address at the beginning of a text, whose signs are no formatting.
+#[must_use]
+pub fn address(text: &str) -> Option<&str> {
+    let is_address = text.starts_with("https://") || text.starts_with("http://");
+    let end = text.find(|char: char| char.is_whitespace() || "<>()[]\"`".contains(char)).unwrap_or(text.len());
+    is_address.then(|| text.get(..end))?
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

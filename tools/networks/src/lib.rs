@@ -4,6 +4,7 @@
 //! network's protocol: the libraries for these networks bring an async runtime, and hide when a request left.
 
 mod discord;
+mod signal;
 mod slack;
 mod web;
 mod websocket;
@@ -12,21 +13,34 @@ use std::io;
 
 use hearth_bridge::program::Daemon;
 
-/// A bridge.
-type Run = fn(Daemon) -> io::Result<()>;
+/// A bridge, with the word after its name, if there is one.
+type Run = fn(Daemon, Option<&str>) -> io::Result<()>;
 
-/// The networks by the names of their subcommands.
-const NETWORKS: [(&str, Run); 2] = [("discord", discord::run), ("slack", slack::run)];
+/// A network.
+struct Network {
+    /// Its subcommand.
+    name: &'static str,
+    /// The most words of its command.
+    words: usize,
+    run: Run,
+}
+
+const NETWORKS: [Network; 3] = [
+    Network { name: "discord", words: 1, run: |daemon, _| discord::run(daemon) },
+    // The second word is the program that speaks with Signal.
+    Network { name: "signal", words: 2, run: signal::run },
+    Network { name: "slack", words: 1, run: |daemon, _| slack::run(daemon) },
+];
 
 /// Runs the bridge that the arguments name until the daemon ends it or is gone.
 ///
 /// # Errors
 /// If there is none of that name, and faults of this machine.
 pub fn run(words: &[String]) -> io::Result<()> {
-    let named = |(name, _): &&(&str, Run)| matches!(words, [word] if word == name);
-    let Some((_, bridge)) = NETWORKS.iter().find(named) else {
-        let names: Vec<&str> = NETWORKS.iter().map(|(name, _)| *name).collect();
+    let is_named = |network: &&Network| words.first().is_some_and(|word| word == network.name);
+    let Some(network) = NETWORKS.iter().find(is_named).filter(|network| words.len() <= network.words) else {
+        let names: Vec<&str> = NETWORKS.iter().map(|network| network.name).collect();
         return Err(io::Error::other(format!("name one network: {}", names.join(", "))));
     };
-    bridge(Daemon::inherited()?)
+    (network.run)(Daemon::inherited()?, words.get(1).map(String::as_str))
 }

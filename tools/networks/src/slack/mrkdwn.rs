@@ -1,7 +1,7 @@
 //! Converts texts to Slack's `mrkdwn`. Syntax that is not recognised stays in the text unchanged, and `&`, `<` and `>` are
 //! escaped, so that nothing of a text becomes a mention or a link by itself: `<!channel>` notifies no person.
 
-use hearth_bridge::markdown::{Block, DEPTH_MAX, Mark, block, heading, stretch};
+use hearth_bridge::markdown::{Block, DEPTH_MAX, Mark, address, block, heading, stretch};
 
 /// Stands before a sign that is no formatting, and is not seen: Slack has no escape for them.
 const QUIET: char = '\u{200b}';
@@ -114,13 +114,6 @@ pub(super) fn is_person(text: &str) -> bool {
 pub(super) fn is_id(text: &str, first: &[char]) -> bool {
     let is_rest = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit();
     text.starts_with(first) && (2..=40).contains(&text.len()) && text.bytes().all(is_rest)
-}
-
-/// An address at the beginning of a text, whose signs are no formatting.
-fn address(text: &str) -> Option<&str> {
-    let is_address = text.starts_with("https://") || text.starts_with("http://");
-    let end = text.find(|char: char| char.is_whitespace() || "<>()[]\"`".contains(char)).unwrap_or(text.len());
-    is_address.then(|| text.get(..end))?
 }
 
 #[cfg(test)]

@@ -1,0 +1,93 @@
+//! What signal-cli reported and the daemon has not stored yet, a file for each line. signal-cli forgets a message once it has
+//! written its line, so each is on disk before the next one is read.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The number of a line. Later lines have higher ones.
+pub(super) type Number = u64;
+
+/// The lines, for all threads.
+#[derive(Debug, Clone)]
+pub(super) struct Spool {
+    directory: PathBuf,
+    last: Arc<AtomicU64>,
+}
+
+impl Spool {
+    /// Opens the spool in a directory, with the lines that are in it, in their order.
+    pub(super) fn open(directory: &Path) -> io::Result<(Self, Vec<Number>)> {
+        fs::create_dir_all(directory)?;
+        let mut numbers = Vec::new();
+        for entry in fs::read_dir(directory)? {
+            let name = entry?.file_name();
+            let name = name.to_string_lossy();
+            match name.parse() {
+                Ok(number) => numbers.push(number),
+                // A crash cut it short; signal-cli has still got it, or it is lost with the pipe.
+                Err(_) if name.ends_with(".new") => fs::remove_file(directory.join(&*name))?,
+                Err(_) => {}
+            }
+        }
+        numbers.sort_unstable();
+        let last = Arc::new(AtomicU64::new(numbers.last().copied().unwrap_or_default()));
+        Ok((Self { directory: directory.to_owned(), last }, numbers))
+    }
+
+    /// Adds a line. It is on disk afterwards.
+    pub(super) fn add(&self, line: &[u8]) -> io::Result<Number> {
+        let number = self.last.fetch_add(1, Ordering::SeqCst) + 1;
+        let new = self.directory.join(format!("{number}.new"));
+        let mut file = File::create(&new)?;
+        file.write_all(line)?;
+        file.sync_all()?;
+        fs::rename(&new, self.path(number))?;
+        File::open(&self.directory)?.sync_all()?;
+        Ok(number)
+    }
+
+    /// A line; none if it was removed.
+    pub(super) fn get(&self, number: Number) -> io::Result<Option<Vec<u8>>> {
+        match fs::read(self.path(number)) {
+            Ok(line) => Ok(Some(line)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes a line. After a crash it may be there again; the daemon recognises its message then.
+    pub(super) fn remove(&self, number: Number) -> io::Result<()> {
+        fs::remove_file(self.path(number))
+    }
+
+    fn path(&self, number: Number) -> PathBuf {
+        self.directory.join(number.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_stay_until_they_are_removed_and_keep_their_order() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("spool");
+        let (spool, there) = Spool::open(&directory).unwrap();
+        assert!(there.is_empty());
+        let numbers: Vec<Number> =
+            (0..12).map(|number| spool.add(format!("line {number}").as_bytes()).unwrap()).collect();
+        spool.remove(numbers[1]).unwrap();
+        fs::write(directory.join("99.new"), "cut").unwrap();
+        fs::write(directory.join("strange"), "").unwrap();
+        let (again, there) = Spool::open(&directory).unwrap();
+        assert_eq!(there, [1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], "by number, and not by name");
+        assert_eq!(again.get(numbers[2]).unwrap().as_deref(), Some(&b"line 2"[..]));
+        assert_eq!(again.get(numbers[1]).unwrap(), None);
+        assert_eq!(again.add(b"more").unwrap(), 13);
+        assert!(!directory.join("99.new").exists());
+    }
+}
