@@ -1,6 +1,6 @@
 //! The texts of a segment: what they are, when they were said, and how long they are.
 
-use super::packed::{put, put_signed, take, take_signed, take_u32, to_u64};
+use super::packed::{put, put_signed, skip, take, take_signed, take_u32, to_u64};
 use super::segment::ROW_MAX;
 
 /// A text of a segment.
@@ -57,34 +57,94 @@ impl Documents {
         coder.out
     }
 
-    /// The number of the first text, without reading the others.
-    #[must_use]
-    pub fn first_of(mut bytes: &[u8]) -> Option<u32> {
-        take_u32(&mut bytes)
-    }
-
     /// Reads a row. A damaged one ends early.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
+        let row = DocumentRow::of(bytes);
+        let mut list = Vec::with_capacity(row.count);
+        list.extend(row.documents());
+        Self { first: row.first, list }
+    }
+}
+
+/// A row of texts as it is stored.
+#[derive(Debug, Clone, Copy)]
+pub struct DocumentRow<'a> {
+    /// The number of the first one.
+    pub first: u32,
+    /// How many there are.
+    pub count: usize,
+    bytes: &'a [u8],
+}
+
+impl<'a> DocumentRow<'a> {
+    /// A row, of which nothing but the beginning is read.
+    #[must_use]
+    pub fn of(bytes: &'a [u8]) -> Self {
         let mut rest = bytes;
         let first = take_u32(&mut rest).unwrap_or_default();
-        let count = take(&mut rest).unwrap_or_default();
+        let count = take(&mut rest).and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
         // A document has at least three bytes.
-        let room = usize::try_from(count).unwrap_or(usize::MAX).min(rest.len() / 3);
-        let mut read = Self { first, list: Vec::with_capacity(room) };
-        let (mut id, mut at) = (0_u64, 0_i64);
-        for _ in 0..count {
-            let Some((step, after, length)) =
-                take(&mut rest).zip(take_signed(&mut rest)).zip(take(&mut rest)).map(|((a, b), c)| (a, b, c))
-            else {
-                break;
-            };
-            (id, at) = (id.saturating_add(step), at.saturating_add(after));
-            let length = length.checked_sub(1).map(|length| u32::try_from(length).unwrap_or(u32::MAX));
-            read.list.push(Document { id, at, length });
-        }
-        read
+        Self { first, count: count.min(rest.len() / 3), bytes: rest }
     }
+
+    /// The texts in order.
+    #[must_use]
+    pub const fn documents(self) -> DocumentWalk<'a> {
+        DocumentWalk { rest: self.bytes, left: self.count, id: 0, at: 0 }
+    }
+
+    /// Their lengths.
+    #[must_use]
+    pub const fn lengths(self) -> Lengths<'a> {
+        Lengths { rest: self.bytes, next: self.first }
+    }
+}
+
+/// Reads the texts of a row in order.
+#[derive(Debug, Clone, Copy)]
+pub struct DocumentWalk<'a> {
+    rest: &'a [u8],
+    left: usize,
+    id: u64,
+    at: i64,
+}
+
+impl Iterator for DocumentWalk<'_> {
+    type Item = Document;
+
+    #[inline]
+    fn next(&mut self) -> Option<Document> {
+        self.left = self.left.checked_sub(1)?;
+        self.id = self.id.saturating_add(take(&mut self.rest)?);
+        self.at = self.at.saturating_add(take_signed(&mut self.rest)?);
+        Some(Document { id: self.id, at: self.at, length: take_length(&mut self.rest)? })
+    }
+}
+
+/// Looks up lengths of texts of a row, in ascending order, without reading the texts between them.
+#[derive(Debug, Clone, Copy)]
+pub struct Lengths<'a> {
+    rest: &'a [u8],
+    next: u32,
+}
+
+impl Lengths<'_> {
+    /// The length of a text; none if it was removed.
+    pub fn of(&mut self, number: u32) -> Option<u32> {
+        let texts = usize::try_from(number.checked_sub(self.next)?).ok()?;
+        // Before the length are the id and the time.
+        self.rest = skip(self.rest, texts.saturating_mul(3).saturating_add(2));
+        self.next = number.saturating_add(1);
+        take_length(&mut self.rest)?
+    }
+}
+
+/// Takes a length off the front, which is none for a removed text.
+#[inline]
+fn take_length(bytes: &mut &[u8]) -> Option<Option<u32>> {
+    let length = take(bytes)?.checked_sub(1);
+    Some(length.map(|length| u32::try_from(length).unwrap_or(u32::MAX)))
 }
 
 #[derive(Default)]

@@ -38,6 +38,33 @@ pub fn take(bytes: &mut &[u8]) -> Option<u64> {
     }
 }
 
+/// What follows some numbers. Most of them are skipped many bytes at a time, because each ends with the only byte of it whose
+/// highest bit is 0.
+#[must_use]
+pub fn skip(bytes: &[u8], numbers: usize) -> &[u8] {
+    let (bytes, numbers) = skip_chunks::<64>(bytes, numbers);
+    let (mut bytes, mut numbers) = skip_chunks::<8>(bytes, numbers);
+    while numbers > 0
+        && let Some((byte, rest)) = bytes.split_first()
+    {
+        bytes = rest;
+        numbers = numbers.saturating_sub(usize::from(byte & 0x80 == 0));
+    }
+    bytes
+}
+
+/// Skips chunks as long as none can contain the end of the last number. Returns what is left to skip.
+fn skip_chunks<const SIZE: usize>(mut bytes: &[u8], mut numbers: usize) -> (&[u8], usize) {
+    while numbers > SIZE
+        && let Some((chunk, rest)) = bytes.split_first_chunk::<SIZE>()
+    {
+        let ends = chunk.iter().fold(0_u8, |sum, byte| sum.wrapping_add(u8::from(byte & 0x80 == 0)));
+        bytes = rest;
+        numbers = numbers.saturating_sub(usize::from(ends));
+    }
+    (bytes, numbers)
+}
+
 fn take_long(bytes: &mut &[u8]) -> Option<u64> {
     let (mut number, mut shift) = (0_u64, 0_u32);
     loop {
@@ -55,6 +82,7 @@ fn take_long(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 /// Takes a number of 32 bits off the front.
+#[inline]
 pub fn take_u32(bytes: &mut &[u8]) -> Option<u32> {
     take(bytes).and_then(|number| u32::try_from(number).ok())
 }
@@ -72,6 +100,7 @@ pub fn put_signed(out: &mut Vec<u8>, number: i64) {
 }
 
 /// Takes a signed number off the front.
+#[inline]
 pub fn take_signed(bytes: &mut &[u8]) -> Option<i64> {
     take(bytes).map(|number| (number >> 1).cast_signed() ^ -((number & 1).cast_signed()))
 }

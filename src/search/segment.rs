@@ -149,8 +149,36 @@ impl<'a> Entries<'a> {
         entry
     }
 
+    /// Goes to the first entry whose term is not less than one, in a row of which nothing was read yet. Terms before it are
+    /// compared only where they can differ.
+    pub fn seek(&mut self, term: &str) -> Option<List<'a>> {
+        // How much of the beginning the term before has in common with the one that is sought.
+        let mut same = 0;
+        loop {
+            let shared = usize::try_from(take(&mut self.rest)?).ok()?;
+            let length = take(&mut self.rest)?;
+            let ending = take_bytes(&mut self.rest, length)?;
+            let list = self.read_list()?;
+            if shared > same {
+                continue;
+            }
+            let sought = term.as_bytes().get(shared..)?;
+            if ending >= sought {
+                self.term.clear();
+                self.term.push_str(term.get(..shared)?);
+                self.term.push_str(std::str::from_utf8(ending).ok()?);
+                return Some(list);
+            }
+            same = shared.saturating_add(ending.iter().zip(sought).take_while(|(a, b)| a == b).count());
+        }
+    }
+
     fn read(&mut self) -> Option<List<'a>> {
         take_text(&mut self.rest, &mut self.term)?;
+        self.read_list()
+    }
+
+    fn read_list(&mut self) -> Option<List<'a>> {
         let texts = take(&mut self.rest)?;
         let length = take(&mut self.rest)?;
         Some(List { texts, bytes: take_bytes(&mut self.rest, length)? })
@@ -163,28 +191,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// A [`List`] that outlives its row.
-#[derive(Debug, Clone)]
-pub struct OwnedList {
-    /// How many texts there are.
-    pub texts: u64,
-    bytes: Vec<u8>,
-}
-
-impl OwnedList {
-    /// The texts, in order.
-    pub fn postings(&self) -> impl Iterator<Item = Posting> {
-        List { texts: self.texts, bytes: &self.bytes }.postings()
-    }
-}
-
 impl<'a> List<'a> {
-    /// The same with bytes of its own.
-    #[must_use]
-    pub fn to_owned(self) -> OwnedList {
-        OwnedList { texts: self.texts, bytes: self.bytes.to_vec() }
-    }
-
     /// The texts, in order.
     pub fn postings(self) -> impl Iterator<Item = Posting> + use<'a> {
         let (mut rest, mut at) = (self.bytes, 0_u32);

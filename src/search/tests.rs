@@ -1,7 +1,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::documents::{Document, Documents};
+use super::documents::{Document, DocumentRow, Documents};
 use super::excerpt::{cut, has_phrases};
 use super::fold::fold;
 use super::segment::{Entries, Posting, ROW_MAX, Writer, without};
@@ -214,7 +214,17 @@ proptest! {
         let rows = Documents::rows(7, &documents);
         let read: Vec<Document> = rows.iter().flat_map(|row| Documents::from_bytes(&row.to_bytes()).list).collect();
         prop_assert!(rows.iter().all(|row| row.to_bytes().len() <= ROW_MAX));
-        prop_assert!(rows.iter().all(|row| Documents::first_of(&row.to_bytes()) == Some(row.first)));
+        for row in &rows {
+            let bytes = row.to_bytes();
+            let stored = DocumentRow::of(&bytes);
+            prop_assert_eq!((stored.first, stored.count), (row.first, row.list.len()));
+            for step in [1, 2, 7, 100] {
+                let mut lengths = stored.lengths();
+                for (number, document) in (row.first..).zip(&row.list).step_by(step) {
+                    prop_assert_eq!(lengths.of(number), document.length);
+                }
+            }
+        }
         prop_assert_eq!(read, documents);
     }
 }

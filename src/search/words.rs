@@ -86,6 +86,18 @@ impl Words {
         }
     }
 
+    /// How often a term is there.
+    #[must_use]
+    pub fn count(&self, term: &str) -> u64 {
+        let mut found = 0;
+        self.each(&mut |other, count| {
+            if other == term {
+                found = count;
+            }
+        });
+        found
+    }
+
     fn head(&self) -> Option<(u64, u64, u64, &[u8])> {
         let mut rest = self.bytes.as_slice();
         let (left_out, length, terms) = (take(&mut rest)?, take(&mut rest)?, take(&mut rest)?);

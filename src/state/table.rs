@@ -255,6 +255,19 @@ impl<K: KeyPart, V, C: Codec<V>> Rows<K, V, C> {
         row.map(|(key, value)| self.decode(key, value)).transpose()
     }
 
+    /// Last row between two keys, with its value as it is stored.
+    ///
+    /// # Errors
+    /// As for [`Self::get`].
+    pub(super) fn last_stored<'t>(
+        &self,
+        txn: &'t Read<'_>,
+        keys: impl RangeBounds<K>,
+    ) -> Result<Option<(K, &'t [u8])>> {
+        let row = self.bytes.last(txn, &byte_range(&keys))?;
+        row.map(|(key, value)| Ok((self.decode_key(key)?, value))).transpose()
+    }
+
     /// Last row whose key begins with a prefix.
     ///
     /// # Errors
@@ -418,6 +431,18 @@ impl<K: KeyPart, V: Record> Table<K, V> {
 pub struct Entries<'t, K, V, C> {
     table: Rows<K, V, C>,
     rows: Cursor<'t>,
+}
+
+impl<'t, K: KeyPart, V, C: Codec<V>> Entries<'t, K, V, C> {
+    /// The same rows, with their values as they are stored. Nothing is copied.
+    pub(super) fn stored(self) -> impl Iterator<Item = Result<(K, &'t [u8])>> + use<'t, K, V, C> {
+        let Self { table, rows } = self;
+        rows.map(move |row| {
+            touched::count();
+            let (key, value) = row.map_err(Error::lmdb("reading a row"))?;
+            Ok((table.decode_key(key)?, value))
+        })
+    }
 }
 
 impl<K: KeyPart, V, C: Codec<V>> Iterator for Entries<'_, K, V, C> {

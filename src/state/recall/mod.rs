@@ -13,9 +13,11 @@ pub mod build;
 pub mod find;
 pub mod keys;
 pub(crate) mod merge;
+mod place;
 pub mod rebuild;
 pub mod segments;
 pub mod source;
+mod tally;
 pub(crate) mod terms;
 pub mod version;
 

@@ -8,7 +8,7 @@ use super::{NewText, terms, version};
 use crate::model::recall::{RecallScope, SaidId};
 use crate::search::Words;
 use crate::search::documents::{Document, Documents};
-use crate::search::packed::{put, take, take_u32, to_u64};
+use crate::search::packed::{put, take, to_u64};
 use crate::search::segment::{Posting, Row, Writer};
 use crate::{Owned, Read, RecallSegmentKey, RecallTermKey, Result, Tables, Write};
 
@@ -302,10 +302,4 @@ fn take_out(db: &Tables, txn: &mut Write<'_>, of: RecallSegmentKey, id: SaidId) 
         db.recall_texts.put(txn, &key, &Packed(row.to_bytes()))?;
     }
     Ok(found)
-}
-
-/// The number of the first text of a row.
-pub(super) fn first_of(row: &Packed) -> u32 {
-    let mut rest = row.0.as_slice();
-    take_u32(&mut rest).unwrap_or_default()
 }

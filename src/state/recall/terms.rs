@@ -1,51 +1,47 @@
 //! Reads and changes the terms of one segment.
 
 use super::keys::{Packed, Term};
-use crate::search::segment::{Entries, OwnedList, Posting, without};
+use crate::search::segment::{Entries, List, Posting, without};
 use crate::{Read, RecallSegmentKey, RecallTermKey, Result, Tables, Write};
 
-/// Calls `each` for the rows of a segment that may contain a term, in order.
-fn rows(
+/// A row of terms as it is stored.
+type StoredRow<'t> = Result<(RecallTermKey, &'t [u8])>;
+
+/// The rows of a segment from the first one on that may contain a term, in order.
+fn rows_from<'t>(
     db: &Tables,
-    txn: &Read<'_>,
+    txn: &'t Read<'_>,
     of: RecallSegmentKey,
-    term: &str,
-    mut each: impl FnMut(RecallTermKey, Packed) -> Result<()>,
-) -> Result<()> {
-    let Ok(text) = Term::new(term) else { return Ok(()) };
-    let first = RecallTermKey { of, term: text.clone(), at: 0 };
+    term: &Term,
+) -> Result<impl Iterator<Item = StoredRow<'t>> + use<'t>> {
+    let first = RecallTermKey { of, term: term.clone(), at: 0 };
     let begin = RecallTermKey { of, term: Term::new("")?, at: 0 };
     // The row before may end with the term.
-    if let Some((key, row)) = db.recall_terms.last(txn, begin..first.clone())? {
-        each(key, row)?;
-    }
-    let last = RecallTermKey { of, term: text, at: u32::MAX };
-    for row in db.recall_terms.range(txn, first..=last)? {
-        let (key, row) = row?;
-        each(key, row)?;
-    }
-    Ok(())
+    let before = db.recall_terms.last_stored(txn, begin..first.clone())?;
+    let rows = db.recall_terms.range(txn, first..)?.stored();
+    let here = move |row: &StoredRow<'t>| row.as_ref().map_or(true, |(key, _)| key.of == of);
+    Ok(before.map(Ok).into_iter().chain(rows.take_while(here)))
 }
 
 /// The texts of a segment that contain a term.
 ///
 /// # Errors
 /// Those of reading rows.
-pub(super) fn lists(db: &Tables, txn: &Read<'_>, of: RecallSegmentKey, term: &str) -> Result<Vec<OwnedList>> {
+pub(super) fn lists<'t>(db: &Tables, txn: &'t Read<'_>, of: RecallSegmentKey, term: &str) -> Result<Vec<List<'t>>> {
     let mut found = Vec::new();
-    rows(db, txn, of, term, |_, row| {
-        let mut entries = Entries::of(&row.0);
-        while let Some(list) = entries.advance() {
-            if entries.term() == term {
-                found.push(list.to_owned());
-                break;
-            }
-            if entries.term() > term {
-                break;
-            }
+    let Ok(sought) = Term::new(term) else { return Ok(found) };
+    for row in rows_from(db, txn, of, &sought)? {
+        let (key, row) = row?;
+        if key.term > sought {
+            break;
         }
-        Ok(())
-    })?;
+        let mut entries = Entries::of(row);
+        if let Some(list) = entries.seek(term)
+            && entries.term() == term
+        {
+            found.push(list);
+        }
+    }
     Ok(found)
 }
 
@@ -60,41 +56,28 @@ pub(super) struct Expansion<'a> {
 }
 
 /// The lists of the terms that fit. Stops when `budget` terms were read.
-pub(super) fn expand(
+pub(super) fn expand<'t>(
     db: &Tables,
-    txn: &Read<'_>,
+    txn: &'t Read<'_>,
     of: RecallSegmentKey,
     what: &Expansion<'_>,
     budget: &mut usize,
-) -> Result<Vec<OwnedList>> {
+) -> Result<Vec<List<'t>>> {
     let mut found = Vec::new();
-    let mut see = |row: &Packed| {
-        let mut entries = Entries::of(&row.0);
-        while let Some(list) = entries.advance() {
+    let Ok(beginning) = Term::new(what.beginning) else { return Ok(found) };
+    for row in rows_from(db, txn, of, &beginning)? {
+        let mut entries = Entries::of(row?.1);
+        let mut next = entries.seek(what.beginning);
+        while let Some(list) = next {
             let term = entries.term();
-            let fits = term.starts_with(what.beginning);
-            if found.len() >= what.most || *budget == 0 || (!fits && term > what.beginning) {
-                return false;
+            if found.len() >= what.most || *budget == 0 || !term.starts_with(what.beginning) {
+                return Ok(found);
             }
-            if fits {
-                *budget = budget.saturating_sub(1);
-                if (what.fits)(term) {
-                    found.push(list.to_owned());
-                }
+            *budget = budget.saturating_sub(1);
+            if (what.fits)(term) {
+                found.push(list);
             }
-        }
-        true
-    };
-    let Ok(text) = Term::new(what.beginning) else { return Ok(found) };
-    let first = RecallTermKey { of, term: text, at: 0 };
-    let begin = RecallTermKey { of, term: Term::new("")?, at: 0 };
-    let before = db.recall_terms.last(txn, begin..first.clone())?;
-    if before.is_none_or(|(_, row)| see(&row)) {
-        for row in db.recall_terms.range(txn, first..)? {
-            let (key, row) = row?;
-            if key.of != of || !see(&row) {
-                break;
-            }
+            next = entries.advance();
         }
     }
     Ok(found)
@@ -102,13 +85,15 @@ pub(super) fn expand(
 
 /// Removes a text from a term of a segment.
 pub(super) fn remove(db: &Tables, txn: &mut Write<'_>, of: RecallSegmentKey, term: &str, at: u32) -> Result<()> {
+    let Ok(sought) = Term::new(term) else { return Ok(()) };
     let mut changed = None;
-    rows(db, txn, of, term, |key, row| {
-        if changed.is_none() {
-            changed = without(&row.0, term, at).map(|row| (key, row));
+    for row in rows_from(db, txn, of, &sought)? {
+        let (key, row) = row?;
+        if key.term > sought || changed.is_some() {
+            break;
         }
-        Ok(())
-    })?;
+        changed = without(row, term, at).map(|row| (key, row));
+    }
     match changed {
         Some((key, row)) if row.is_empty() => db.recall_terms.delete(txn, &key).map(drop),
         Some((key, row)) => db.recall_terms.put(txn, &key, &Packed(row)),
