@@ -1,12 +1,15 @@
 //! Folds words: case, diacritics, width and ligatures do not matter for a search.
 
+use std::borrow::Cow;
+
 use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
 
 /// A word without case, diacritics and compatibility forms. It may be empty.
 #[must_use]
-pub fn fold(word: &str) -> String {
+pub fn fold(word: &str) -> Cow<'_, str> {
     if word.is_ascii() {
-        return word.to_ascii_lowercase();
+        let is_folded = !word.bytes().any(|byte| byte.is_ascii_uppercase());
+        return if is_folded { Cow::Borrowed(word) } else { Cow::Owned(word.to_ascii_lowercase()) };
     }
     let plain = DecomposingNormalizerBorrowed::new_nfkd()
         .normalize_iter(word.chars())
@@ -14,7 +17,7 @@ pub fn fold(word: &str) -> String {
         .filter(|c| !is_mark(*c))
         .flat_map(|c| letters(c).into_iter().flatten());
     // Composed again, because syllables of Hangul and marks that stay have to be single characters.
-    ComposingNormalizerBorrowed::new_nfc().normalize_iter(plain).filter(|c| !c.is_control()).collect()
+    ComposingNormalizerBorrowed::new_nfc().normalize_iter(plain).filter(|c| !c.is_control()).collect::<String>().into()
 }
 
 /// Marks that readers leave out: of Latin, Greek and Cyrillic letters, and the points of Hebrew and Arabic. Marks of other

@@ -136,7 +136,7 @@ fn words(text: &str) -> Vec<String> {
     tokens::all(text)
         .into_iter()
         .filter(|token| !token.last)
-        .map(|token| token.word)
+        .map(|token| token.word.into_owned())
         .filter(|word| !terms::is_left_out(word))
         .collect()
 }

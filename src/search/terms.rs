@@ -1,5 +1,7 @@
 //! Terms of an index: words, and marks that are no words of a text.
 
+use std::borrow::Cow;
+
 /// Words of at least this many characters are also found by a part of them.
 pub const LONG: usize = 12;
 
@@ -23,18 +25,18 @@ const WHO: &str = "\u{1}w";
 
 /// The term of a folded word; none if it is left out.
 #[must_use]
-pub fn term(word: String) -> Option<String> {
-    let length = word.chars().count();
-    if length == 0 || is_left_out(&word) {
+pub fn term(word: Cow<'_, str>) -> Option<Cow<'_, str>> {
+    if word.is_empty() || is_left_out(&word) {
         return None;
     }
-    Some(if length >= LONG { format!("{LONG_MARK}{word}") } else { word })
+    // Most words are short, and bytes are counted faster than characters.
+    let is_long = word.len() >= LONG && word.chars().count() >= LONG;
+    Some(if is_long { format!("{LONG_MARK}{word}").into() } else { word })
 }
 
 /// Whether a word is not indexed and not shown in excerpts: it looks like a key or a token.
 #[must_use]
 pub fn is_left_out(word: &str) -> bool {
-    // Most words are short, and bytes are counted faster than characters.
     if word.len() < KEY_MIN {
         return false;
     }

@@ -1,5 +1,6 @@
 //! Splits texts into words. Scripts without spaces between words are split into pairs of characters.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation as _;
@@ -8,17 +9,17 @@ use super::fold::fold;
 
 /// A folded word and its place in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Token {
+pub struct Token<'t> {
     /// Bytes of the text.
     pub at: Range<usize>,
     /// The word.
-    pub word: String,
+    pub word: Cow<'t, str>,
     /// Whether it is the last character of a run of pairs, and only there to be found by itself.
     pub last: bool,
 }
 
 /// Calls `each` for the words of a text in order, until it returns false.
-pub fn each(text: &str, each: &mut impl FnMut(Token) -> bool) {
+pub fn each<'t>(text: &'t str, each: &mut impl FnMut(Token<'t>) -> bool) {
     if text.is_ascii() {
         split(0, text, |c| c.is_ascii_alphanumeric(), &mut |at, part| word(at, part, each));
         return;
@@ -36,7 +37,7 @@ pub fn each(text: &str, each: &mut impl FnMut(Token) -> bool) {
 
 /// The words of a text.
 #[must_use]
-pub fn all(text: &str) -> Vec<Token> {
+pub fn all(text: &str) -> Vec<Token<'_>> {
     let mut found = Vec::new();
     each(text, &mut |token| {
         found.push(token);
@@ -46,7 +47,7 @@ pub fn all(text: &str) -> Vec<Token> {
 }
 
 /// Words of scripts with spaces. Returns whether to go on.
-fn spaced(from: usize, text: &str, each: &mut impl FnMut(Token) -> bool) -> bool {
+fn spaced<'t>(from: usize, text: &'t str, each: &mut impl FnMut(Token<'t>) -> bool) -> bool {
     text.unicode_word_indices().all(|(at, found)| {
         split(from.saturating_add(at), found, |c| !is_joint(c), &mut |at, part| word(at, part, each))
     })
@@ -76,11 +77,11 @@ const fn is_joint(c: char) -> bool {
 }
 
 /// Calls `each` for the parts of a text that consist of certain characters, until it returns false.
-fn split(
+fn split<'t>(
     from: usize,
-    text: &str,
+    text: &'t str,
     is_inside: impl Fn(char) -> bool,
-    each: &mut impl FnMut(usize, &str) -> bool,
+    each: &mut impl FnMut(usize, &'t str) -> bool,
 ) -> bool {
     let mut at = 0_usize;
     text.split(|c| !is_inside(c)).all(|part| {
@@ -91,20 +92,20 @@ fn split(
     })
 }
 
-fn word(at: usize, part: &str, each: &mut impl FnMut(Token) -> bool) -> bool {
+fn word<'t>(at: usize, part: &'t str, each: &mut impl FnMut(Token<'t>) -> bool) -> bool {
     let word = fold(part);
     word.is_empty() || each(Token { at: at..at.saturating_add(part.len()), word, last: false })
 }
 
 /// Pairs of neighbouring characters of a run, and its last character alone.
-fn pairs(from: usize, run: &str, each: &mut impl FnMut(Token) -> bool) -> bool {
+fn pairs<'t>(from: usize, run: &'t str, each: &mut impl FnMut(Token<'t>) -> bool) -> bool {
     let (mut before, mut paired): (Option<(Range<usize>, String)>, bool) = (None, false);
     for (at, c) in run.char_indices() {
         let place = from.saturating_add(at)..from.saturating_add(at).saturating_add(c.len_utf8());
-        let here = fold(c.encode_utf8(&mut [0; 4]));
+        let here = fold(c.encode_utf8(&mut [0; 4])).into_owned();
         if let Some((first, word)) = before.take() {
             paired = true;
-            let token = Token { at: first.start..place.end, word: format!("{word}{here}"), last: false };
+            let token = Token { at: first.start..place.end, word: format!("{word}{here}").into(), last: false };
             if !token.word.is_empty() && !each(token) {
                 return false;
             }
@@ -112,7 +113,7 @@ fn pairs(from: usize, run: &str, each: &mut impl FnMut(Token) -> bool) -> bool {
         before = Some((place, here));
     }
     match before {
-        Some((at, word)) if !word.is_empty() => each(Token { at, word, last: paired }),
+        Some((at, word)) if !word.is_empty() => each(Token { at, word: word.into(), last: paired }),
         _ => true,
     }
 }

@@ -1,6 +1,6 @@
 //! The counted words of a text, as the bytes that an index stores.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 
 use super::packed::{put, put_text, take, take_text, to_u64};
 use super::{terms, tokens};
@@ -18,27 +18,21 @@ impl Words {
     /// The words of a text. `marks` are terms that are not words of it.
     #[must_use]
     pub fn of(text: &str, marks: &[String]) -> Self {
-        let mut counts: HashMap<String, u64> = marks.iter().take(TERMS_MAX).map(|mark| (mark.clone(), 1)).collect();
-        let (mut length, mut left_out) = (0_u64, 0_u64);
+        let mut all: Vec<Cow<'_, str>> = marks.iter().map(|mark| mark.as_str().into()).collect();
+        all.sort_unstable();
+        all.dedup();
+        let marks = all.len();
         tokens::each(text, &mut |token| {
-            if let Some(term) = terms::term(token.word) {
-                length = length.saturating_add(1);
-                if let Some(count) = counts.get_mut(&term) {
-                    *count = count.saturating_add(1);
-                } else if counts.len() < TERMS_MAX {
-                    counts.insert(term, 1);
-                } else {
-                    left_out = left_out.saturating_add(1);
-                }
-            }
+            all.extend(terms::term(token.word));
             true
         });
-        let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
-        counts.sort_unstable();
+        let length = all.len().saturating_sub(marks);
+        let mut counts = counts(&all);
+        let left_out = leave_out(&mut counts);
         let mut bytes = Vec::with_capacity(counts.len().saturating_mul(8));
-        [left_out, length, to_u64(counts.len())].into_iter().for_each(|number| put(&mut bytes, number));
+        [left_out, to_u64(length), to_u64(counts.len())].into_iter().for_each(|number| put(&mut bytes, number));
         let mut before = "";
-        for (term, count) in &counts {
+        for Counted { term, count, .. } in &counts {
             put_text(&mut bytes, before, term);
             put(&mut bytes, *count);
             before = term;
@@ -103,4 +97,36 @@ impl Words {
         let (left_out, length, terms) = (take(&mut rest)?, take(&mut rest)?, take(&mut rest)?);
         Some((left_out, length, terms, rest))
     }
+}
+
+/// A term of a text.
+struct Counted<'t> {
+    term: &'t str,
+    /// Its first place among all terms.
+    first: usize,
+    count: u64,
+}
+
+/// Counts terms. The result is sorted.
+fn counts<'t>(all: &'t [Cow<'_, str>]) -> Vec<Counted<'t>> {
+    let mut counts: Vec<Counted<'t>> =
+        all.iter().enumerate().map(|(first, term)| Counted { term, first, count: 1 }).collect();
+    counts.sort_unstable_by_key(|one| (one.term, one.first));
+    counts.dedup_by(|next, kept| {
+        let is_same = next.term == kept.term;
+        kept.count = kept.count.saturating_add(u64::from(is_same));
+        is_same
+    });
+    counts
+}
+
+/// Leaves out the terms that come last in the text, if there are too many. Returns how many words these are.
+fn leave_out(counts: &mut Vec<Counted<'_>>) -> u64 {
+    if counts.len() <= TERMS_MAX {
+        return 0;
+    }
+    counts.sort_unstable_by_key(|one| one.first);
+    let left_out = counts.drain(TERMS_MAX..).map(|one| one.count).sum();
+    counts.sort_unstable_by_key(|one| one.term);
+    left_out
 }

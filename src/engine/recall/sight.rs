@@ -171,7 +171,7 @@ fn fits_chat(db: &Tables, txn: &Read<'_>, query: &Query, id: Option<ChatId>) -> 
     let (Some(wanted), Some(id)) = (&query.chat, id) else { return Ok(query.chat.is_none()) };
     let fits = |chat: &Chat| {
         let address = format!("{}/{}", chat.channel, chat.platform_id);
-        let named = chat.name.as_deref().is_some_and(|name| fold(name).contains(&fold(wanted)));
+        let named = chat.name.as_deref().is_some_and(|name| fold(name).contains(&*fold(wanted)));
         address == *wanted || chat.channel.as_str() == wanted || named
     };
     Ok(id.to_string() == *wanted || readable(db.chats.get(txn, &id))?.is_some_and(|chat| fits(&chat)))

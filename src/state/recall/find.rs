@@ -189,7 +189,7 @@ impl<'t> Lookup<'_, 't> {
     /// The texts with a word, by place.
     fn word(&mut self, clause: &Clause, word: &str) -> Result<Vec<Vec<Weighted<'t>>>> {
         let is_beginning = matches!(clause, Clause::Beginning(_));
-        let term = term_of(word.to_owned()).filter(|_| !is_beginning);
+        let term = term_of(word.into()).filter(|_| !is_beginning);
         let mut by_place = match term {
             Some(term) => self.exact(&term)?,
             None => self.places.iter().map(|_| Vec::new()).collect(),
