@@ -3,26 +3,13 @@
 /// Appends a number, seven bits per byte, the lowest first.
 pub fn put(out: &mut Vec<u8>, mut number: u64) {
     loop {
-        let [low, ..] = (number & 0x7f).to_le_array();
+        let [.., low] = (number & 0x7f).to_be_bytes();
         number >>= 7;
         if number == 0 {
             out.push(low);
             return;
         }
         out.push(low | 0x80);
-    }
-}
-
-/// The low byte of a number first.
-trait LowFirst {
-    fn to_le_array(self) -> [u8; 8];
-}
-
-impl LowFirst for u64 {
-    fn to_le_array(self) -> [u8; 8] {
-        let mut bytes = self.to_be_bytes();
-        bytes.reverse();
-        bytes
     }
 }
 

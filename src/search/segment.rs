@@ -39,29 +39,32 @@ pub struct Writer {
     row: Option<Row>,
     last: String,
     rows: Vec<Row>,
+    /// Memory for a list.
+    list: Vec<u8>,
 }
 
 impl Writer {
     /// Adds a term, which follows all earlier ones, with its texts in order.
     pub fn add(&mut self, term: &str, postings: &[Posting]) {
-        let mut rest = postings;
+        let (mut rest, mut list) = (postings, std::mem::take(&mut self.list));
         while let Some(first) = rest.first() {
-            let list = encode(rest, usize::MAX).0;
+            encode(&mut list, rest, usize::MAX);
             let used = self.row.as_ref().map_or(0, |row| row.bytes.len());
             let room = ROW_MAX.saturating_sub(used).saturating_sub(term.len()).saturating_sub(ENTRY_HEAD);
             if list.len() <= room {
                 self.entry(term, first.at, (rest.len(), &list));
-                return;
+                break;
             }
             if used > 0 && (room < NARROW || list.len() < ROW_MAX / 2) {
                 self.end_row();
                 continue;
             }
-            let (part, taken) = encode(rest, room);
-            self.entry(term, first.at, (taken, &part));
+            let taken = encode(&mut list, rest, room);
+            self.entry(term, first.at, (taken, &list));
             self.end_row();
             rest = rest.get(taken.max(1)..).unwrap_or_default();
         }
+        self.list = list;
     }
 
     fn entry(&mut self, term: &str, at: u32, (texts, list): (usize, &[u8])) {
@@ -96,14 +99,15 @@ fn put_entry(out: &mut Vec<u8>, before: &str, term: &str, (texts, list): (u64, &
 }
 
 /// Encodes as many texts as fit into `room`, and says how many.
-fn encode(postings: &[Posting], room: usize) -> (Vec<u8>, usize) {
-    let (mut bytes, mut before, mut taken) = (Vec::new(), 0, 0_usize);
+fn encode(bytes: &mut Vec<u8>, postings: &[Posting], room: usize) -> usize {
+    bytes.clear();
+    let (mut before, mut taken) = (0, 0_usize);
     for Posting { at, count } in postings {
         let end = bytes.len();
         let step = u64::from(at.saturating_sub(before));
-        put(&mut bytes, step << 1 | u64::from(*count != 1));
+        put(bytes, step << 1 | u64::from(*count != 1));
         if *count != 1 {
-            put(&mut bytes, u64::from(*count));
+            put(bytes, u64::from(*count));
         }
         if bytes.len() > room {
             bytes.truncate(end);
@@ -112,7 +116,7 @@ fn encode(postings: &[Posting], room: usize) -> (Vec<u8>, usize) {
         before = *at;
         taken = taken.saturating_add(1);
     }
-    (bytes, taken)
+    taken
 }
 
 /// The entries of a row in order. A damaged row ends early.
@@ -217,7 +221,8 @@ pub fn without(row: &[u8], term: &str, at: u32) -> Option<Vec<u8>> {
         if entries.term() == term {
             let rest: Vec<Posting> = list.postings().filter(|posting| posting.at != at).collect();
             found |= to_u64(rest.len()) != list.texts;
-            kept = (to_u64(rest.len()), encode(&rest, usize::MAX).0);
+            encode(&mut kept.1, &rest, usize::MAX);
+            kept.0 = to_u64(rest.len());
         }
         if kept.0 > 0 {
             put_entry(&mut out, &last, entries.term(), (kept.0, &kept.1));

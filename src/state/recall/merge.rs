@@ -11,7 +11,7 @@ use super::terms::{self, Reader};
 use crate::model::recall::{RecallScope, SaidId};
 use crate::search::documents::Documents;
 use crate::search::packed::to_u64;
-use crate::search::segment::{Posting, Writer};
+use crate::search::segment::{Posting, Row, Writer};
 use crate::{Read, RecallSegmentKey, Result, Tables, Write};
 
 /// What merging a term costs, in postings.
@@ -100,6 +100,13 @@ pub(crate) fn sources(
 
 /// Merges the next terms.
 fn grow(db: &Tables, txn: &mut Write<'_>, merge: Merge<'_>, postings: usize) -> Result<()> {
+    let (rows, is_done) = merged(db, txn, merge, postings)?;
+    write_terms(db, txn, merge.of, rows)?;
+    if is_done { finish(db, txn, merge) } else { Ok(()) }
+}
+
+/// The rows of the next terms, and whether these are all.
+fn merged(db: &Tables, txn: &Read<'_>, merge: Merge<'_>, postings: usize) -> Result<(Vec<Row>, bool)> {
     let ids = ids(db, txn, merge.of)?;
     let before = terms::last(db, txn, merge.of)?;
     let mut sources = Vec::new();
@@ -108,18 +115,20 @@ fn grow(db: &Tables, txn: &mut Write<'_>, merge: Merge<'_>, postings: usize) -> 
         sources.push((Reader::after(db, txn, *segment, before.as_deref())?, numbers));
     }
     let (mut writer, mut done) = (Writer::default(), 0_usize);
-    while let Some(term) = sources.iter().filter_map(|(reader, _)| reader.term()).min().map(str::to_owned) {
+    let (mut term, mut list) = (String::new(), Vec::new());
+    while let Some(least) = sources.iter().filter_map(|(reader, _)| reader.term()).min() {
         if done >= postings {
-            return write_terms(db, txn, merge.of, writer.finish());
+            return Ok((writer.finish(), false));
         }
-        let mut list = Vec::new();
+        least.clone_into(&mut term);
+        list.clear();
         for (reader, numbers) in &mut sources {
             while reader.term() == Some(term.as_str()) {
                 list.extend(reader.postings().filter_map(|posting| {
                     let at = numbers.get(usize::try_from(posting.at).ok()?)?.as_ref()?;
                     Some(Posting { at: *at, ..posting })
                 }));
-                reader.advance(db, txn)?;
+                reader.advance()?;
             }
         }
         if !list.is_empty() {
@@ -130,8 +139,7 @@ fn grow(db: &Tables, txn: &mut Write<'_>, merge: Merge<'_>, postings: usize) -> 
         }
         writer.add(&term, &list);
     }
-    write_terms(db, txn, merge.of, writer.finish())?;
-    finish(db, txn, merge)
+    Ok((writer.finish(), true))
 }
 
 /// Searches the new segment from now on, and no longer those in it.

@@ -1,6 +1,6 @@
 //! Segments: how new texts gather in one, and how a text leaves them.
 
-use std::collections::HashMap;
+use std::ops::Range;
 
 use super::keys::{KINDS, Packed, Term, kind, said};
 use super::merge::{self, Step};
@@ -10,10 +10,10 @@ use crate::search::Words;
 use crate::search::documents::{Document, Documents};
 use crate::search::packed::{put, take, to_u64};
 use crate::search::segment::{Posting, Row, Writer};
-use crate::{Owned, Read, RecallSegmentKey, RecallTermKey, Result, Tables, Write};
+use crate::{Owned, Read, RecallKey, RecallSegmentKey, RecallTermKey, Result, Tables, Write};
 
 /// How texts gather and segments are merged.
-const PACE: Pace = Pace { new: 128, step: Step { postings: 16_000, rows: 256 } };
+const PACE: Pace = Pace { new: 128, every: 4, step: Step { postings: 64_000, rows: 256 } };
 /// How much more is merged than gathered, at least. Most texts are merged twice.
 const AHEAD: usize = 3;
 /// Most texts that are taken at once.
@@ -137,7 +137,9 @@ pub(super) fn text_of(tag: u8, document: &Document) -> Option<SegmentText> {
 pub(crate) struct Pace {
     /// New texts that become a segment.
     pub(crate) new: usize,
-    /// What is done besides.
+    /// Of how many new segments one merges others. Each time, the texts of all that are merged are read.
+    pub(crate) every: u32,
+    /// What is done then.
     pub(crate) step: Step,
 }
 
@@ -148,41 +150,43 @@ pub(super) fn gather(db: &Tables, txn: &mut Write<'_>, scope: RecallScope) -> Re
 
 /// The same at another pace.
 pub(crate) fn gather_at(db: &Tables, txn: &mut Write<'_>, scope: RecallScope, pace: Pace) -> Result<()> {
-    let new = db.recall_new.collect_prefix(txn, &scope, NEW_MAX)?;
     // The rows of old segments may still be there under numbers that a new one would get.
-    if new.len() < pace.new || version::is_clearing(db, txn)? {
+    if db.recall_new.prefix(txn, &scope)?.stored().take(pace.new).count() < pace.new || version::is_clearing(db, txn)? {
         return Ok(());
     }
-    let (mut content, mut bytes) = (Content::default(), 0_usize);
-    let mut taken = Vec::new();
-    for (key, row) in new {
-        bytes = bytes.saturating_add(row.0.len());
-        if bytes > NEW_BYTES && !taken.is_empty() {
+    let mut content = Content::default();
+    let mut bytes = 0_usize;
+    for row in db.recall_new.prefix(txn, &scope)?.stored().take(NEW_MAX) {
+        let (key, row) = row?;
+        bytes = bytes.saturating_add(row.len());
+        if bytes > NEW_BYTES && !content.texts.is_empty() {
             break;
         }
-        content.add(key.id, &NewText::of(&row.0));
-        taken.push(key);
+        content.add(key.id, &NewText::of(row));
     }
-    for key in taken {
-        db.recall_new.delete(txn, &key)?;
+    for text in &content.texts {
+        db.recall_new.delete(txn, &RecallKey { scope, id: text.id })?;
     }
-    let mut lists: Vec<(String, Vec<Posting>)> = content.lists.into_iter().collect();
-    lists.sort_unstable();
     let of = next_key(db, txn, scope)?;
-    let mut writer = Writer::default();
-    lists.iter().for_each(|(term, list)| writer.add(term, list));
-    write_terms(db, txn, of, writer.finish())?;
+    let (rows, gathered) = content.rows();
+    write_terms(db, txn, of, rows)?;
     let segment = write_texts(db, txn, of, &content.texts)?;
     db.recall_segments.put(txn, &of, &segment.to_packed())?;
-    let gathered: usize = lists.iter().map(|(_, list)| merge::cost(list.len())).sum();
-    let postings = pace.step.postings.max(gathered.saturating_mul(AHEAD));
-    merge::advance(db, txn, scope, Step { postings, ..pace.step })
+    if of.segment.checked_rem(pace.every).is_some_and(|rest| rest > 0) {
+        return Ok(());
+    }
+    let ahead = gathered.saturating_mul(AHEAD).saturating_mul(usize::try_from(pace.every).unwrap_or(1));
+    merge::advance(db, txn, scope, Step { postings: pace.step.postings.max(ahead), ..pace.step })
 }
 
+/// Texts that become a segment.
 #[derive(Default)]
 struct Content {
     texts: Vec<SegmentText>,
-    lists: HashMap<String, Vec<Posting>>,
+    /// Their terms, one after the other.
+    terms: String,
+    /// Where each of them is, and in which text.
+    places: Vec<(Range<usize>, Posting)>,
 }
 
 impl Content {
@@ -192,12 +196,26 @@ impl Content {
         let length = u32::try_from(new.words.length()).unwrap_or(u32::MAX - 1);
         self.texts.push(SegmentText { id, at: new.at, length });
         new.words.each(&mut |term, count| {
+            let begin = self.terms.len();
+            self.terms.push_str(term);
             let posting = Posting { at, count: u32::try_from(count).unwrap_or(u32::MAX) };
-            match self.lists.get_mut(term) {
-                Some(list) => list.push(posting),
-                None => drop(self.lists.insert(term.to_owned(), vec![posting])),
-            }
+            self.places.push((begin..self.terms.len(), posting));
         });
+    }
+
+    /// The rows of the terms, and what merging them costs.
+    fn rows(&self) -> (Vec<Row>, usize) {
+        let term = |range: &Range<usize>| self.terms.get(range.clone()).unwrap_or_default();
+        let mut sorted: Vec<(&str, Posting)> = self.places.iter().map(|(at, posting)| (term(at), *posting)).collect();
+        sorted.sort_unstable();
+        let (mut writer, mut list, mut cost) = (Writer::default(), Vec::new(), 0_usize);
+        for same in sorted.chunk_by(|(one, _), (other, _)| one == other) {
+            list.clear();
+            list.extend(same.iter().map(|(_, posting)| *posting));
+            same.first().iter().for_each(|(term, _)| writer.add(term, &list));
+            cost = cost.saturating_add(merge::cost(list.len()));
+        }
+        (writer.finish(), cost)
     }
 }
 

@@ -109,67 +109,50 @@ pub(crate) fn last(db: &Tables, txn: &Read<'_>, of: RecallSegmentKey) -> Result<
     Ok(Some(entries.term().to_owned()))
 }
 
-/// Reads the terms of a segment in order. The table may be changed meanwhile, but not this segment.
-pub(super) struct Reader {
-    of: RecallSegmentKey,
-    at: Option<RecallTermKey>,
-    /// The entries of the row that is being read, the next one last.
-    entries: Vec<(String, Vec<Posting>)>,
+/// Reads the terms of a segment in order.
+pub(super) struct Reader<'t> {
+    rows: Box<dyn Iterator<Item = StoredRow<'t>> + 't>,
+    entries: Entries<'t>,
+    list: Option<List<'t>>,
 }
 
-impl Reader {
+impl<'t> Reader<'t> {
     /// Begins after a term, or with the first one.
-    pub(super) fn after(db: &Tables, txn: &Read<'_>, of: RecallSegmentKey, term: Option<&str>) -> Result<Self> {
-        let mut reader = Self { of, at: None, entries: Vec::new() };
-        if let Some(term) = term {
-            let begin = RecallTermKey { of, term: Term::new("")?, at: 0 };
-            let end = RecallTermKey { of, term: Term::new(term)?, at: u32::MAX };
-            // The last row that begins with the term or an earlier one may have later terms.
-            if let Some((key, row)) = db.recall_terms.last(txn, begin..=end)? {
-                reader.take(key, &row, |found| found > term);
+    pub(super) fn after(db: &Tables, txn: &'t Read<'_>, of: RecallSegmentKey, term: Option<&str>) -> Result<Self> {
+        let sought = term.unwrap_or_default();
+        let rows = Box::new(rows_from(db, txn, of, &Term::new(sought)?)?);
+        let mut reader = Self { rows, entries: Entries::of(&[]), list: None };
+        // Rows that begin with the term are its rest, and later terms.
+        while reader.list.is_none() && reader.next_row()? {
+            reader.list = reader.entries.seek(sought);
+            if reader.term() == Some(sought) {
+                reader.list = reader.entries.advance();
             }
-        }
-        if reader.entries.is_empty() {
-            reader.fill(db, txn)?;
         }
         Ok(reader)
     }
 
     /// The term at hand.
     pub(super) fn term(&self) -> Option<&str> {
-        self.entries.last().map(|(term, _)| term.as_str())
+        self.list.map(|_| self.entries.term())
     }
 
     /// Its texts in the row at hand. They may continue with the next entry.
-    pub(super) fn postings(&self) -> impl Iterator<Item = Posting> {
-        self.entries.last().into_iter().flat_map(|(_, list)| list.iter().copied())
+    pub(super) fn postings(&self) -> impl Iterator<Item = Posting> + use<'t> {
+        self.list.into_iter().flat_map(List::postings)
     }
 
-    pub(super) fn advance(&mut self, db: &Tables, txn: &Read<'_>) -> Result<()> {
-        self.entries.pop();
-        if self.entries.is_empty() { self.fill(db, txn) } else { Ok(()) }
-    }
-
-    fn fill(&mut self, db: &Tables, txn: &Read<'_>) -> Result<()> {
-        while self.entries.is_empty() {
-            let next = match &self.at {
-                Some(key) => db.recall_terms.after(txn, key)?,
-                None => db.recall_terms.first_in(txn, &self.of)?,
-            };
-            let Some((key, row)) = next.filter(|(key, _)| key.of == self.of) else { return Ok(()) };
-            self.take(key, &row, |_| true);
+    pub(super) fn advance(&mut self) -> Result<()> {
+        self.list = self.entries.advance();
+        while self.list.is_none() && self.next_row()? {
+            self.list = self.entries.advance();
         }
         Ok(())
     }
 
-    fn take(&mut self, key: RecallTermKey, row: &Packed, fits: impl Fn(&str) -> bool) {
-        self.at = Some(key);
-        let mut entries = Entries::of(&row.0);
-        while let Some(list) = entries.advance() {
-            if fits(entries.term()) {
-                self.entries.push((entries.term().to_owned(), list.postings().collect()));
-            }
-        }
-        self.entries.reverse();
+    fn next_row(&mut self) -> Result<bool> {
+        let Some(row) = self.rows.next().transpose()? else { return Ok(false) };
+        self.entries = Entries::of(row.1);
+        Ok(true)
     }
 }

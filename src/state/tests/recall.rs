@@ -22,7 +22,7 @@ const HELD: RecallScope = RecallScope::Held(ApprovalId::new(3));
 
 /// All that there is to do.
 const fn at_once(new: usize) -> Pace {
-    Pace { new, step: Step { postings: usize::MAX, rows: usize::MAX } }
+    Pace { new, every: 1, step: Step { postings: usize::MAX, rows: usize::MAX } }
 }
 
 /// The counters of the samples, and the index of what they say.
@@ -307,7 +307,7 @@ fn has_term(store: &Store, term: &str) -> bool {
 #[test]
 fn segments_are_merged_in_small_steps() {
     let (_dir, store) = store();
-    let pace = Pace { new: 1, step: Step { postings: 40, rows: 2 } };
+    let pace = Pace { new: 1, every: 1, step: Step { postings: 40, rows: 2 } };
     let mut numbers = Numbers(3);
     let mut texts: BTreeMap<SaidId, String> = BTreeMap::new();
     let mut seen = BTreeSet::new();
