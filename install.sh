@@ -76,7 +76,8 @@ install_from_source() {
     target=$(cargo metadata --locked --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
     place "$target/$host/release/hearth-runner" "$root/lib/hearth/hearth-runner" 755
     if [ -n "$bridges" ]; then
-        cargo build --locked --release -p hearth-mail -p hearth-matrix -p hearth-networks
+        cargo build --locked --release -p hearth-mail -p hearth-networks
+        cargo build --locked --release --manifest-path tools/matrix/Cargo.toml --target-dir "$target"
         for program in hearth-mail hearth-matrix hearth-networks; do
             place "$target/release/$program" "$root/lib/hearth/$program" 755
         done

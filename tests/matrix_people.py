@@ -133,25 +133,29 @@ def heard():
             return reversed(found)
         more = "&from=" + urllib.parse.quote(page["end"], safe="")
 
-if sys.argv[1] == "serve":
-    serve()
-elif sys.argv[1] == "say":
-    path = "/_matrix/client/v3/rooms/%s/send/m.room.message/%d" % (urllib.parse.quote(read("room"), safe=""), time.time_ns())
-    done("PUT", path, read("token-ann"), {"msgtype": "m.text", "body": sys.argv[2]})
-elif sys.argv[1] == "many":
-    path = "/_matrix/client/v3/rooms/%s/send/m.room.message/" % urllib.parse.quote(read("room"), safe="")
-    for number in range(int(sys.argv[2])):
-        done("PUT", path + str(time.time_ns()), read("token-ann"), {"msgtype": "m.text", "body": "many-%d." % number})
-elif sys.argv[1] == "heard":
-    print("\n".join(heard()))
-elif sys.argv[1] == "as":
-    body = json.loads(sys.argv[5]) if len(sys.argv) > 5 else None
-    print(json.dumps(request(sys.argv[3], sys.argv[4].replace("TXN", str(time.time_ns())), read("token-" + sys.argv[2]), body)))
-elif sys.argv[1] == "upload":
-    _, _, person, name, kind, text = sys.argv
-    path = "/_matrix/media/v3/upload?filename=" + urllib.parse.quote(name)
-    print(done("POST", path, read("token-" + person), text.encode(), kind=kind)["content_uri"])
-elif sys.argv[1] == "stop":
-    stop()
-else:
-    start()
+def main():
+    if sys.argv[1] == "serve":
+        serve()
+    elif sys.argv[1] == "say":
+        path = "/_matrix/client/v3/rooms/%s/send/m.room.message/%d" % (urllib.parse.quote(read("room"), safe=""), time.time_ns())
+        done("PUT", path, read("token-ann"), {"msgtype": "m.text", "body": sys.argv[2]})
+    elif sys.argv[1] == "many":
+        path = "/_matrix/client/v3/rooms/%s/send/m.room.message/" % urllib.parse.quote(read("room"), safe="")
+        for number in range(int(sys.argv[2])):
+            done("PUT", path + str(time.time_ns()), read("token-ann"), {"msgtype": "m.text", "body": "many-%d." % number})
+    elif sys.argv[1] == "heard":
+        print("\n".join(heard()))
+    elif sys.argv[1] == "as":
+        body = json.loads(sys.argv[5]) if len(sys.argv) > 5 else None
+        print(json.dumps(request(sys.argv[3], sys.argv[4].replace("TXN", str(time.time_ns())), read("token-" + sys.argv[2]), body)))
+    elif sys.argv[1] == "upload":
+        _, _, person, name, kind, text = sys.argv
+        path = "/_matrix/media/v3/upload?filename=" + urllib.parse.quote(name)
+        print(done("POST", path, read("token-" + person), text.encode(), kind=kind)["content_uri"])
+    elif sys.argv[1] == "stop":
+        stop()
+    else:
+        start()
+
+if __name__ == "__main__":
+    main()

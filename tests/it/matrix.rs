@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::host::bridge_programs::program;
+use crate::host::bridge_programs;
 use crate::host::matrix::Matrix;
 use crate::host::wait_for;
+
+mod sealed;
 
 /// An id in a path.
 fn part(id: &str) -> String {
@@ -68,9 +70,14 @@ impl Matrix {
     /// Starts a daemon with the server as the channel `matrix`, and an agent that echoes in Ann's room with the bot and in
     /// another one.
     fn connect(&mut self, group: Option<&str>) {
+        self.connect_with(group, "");
+    }
+
+    /// The same with further settings of the bridge.
+    fn connect_with(&mut self, group: Option<&str>, settings: &str) {
         self.host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "100".to_owned()));
         // Its own, so that a test kills no other's.
-        std::fs::copy(program("matrix"), self.program()).unwrap();
+        std::fs::copy(bridge_programs::matrix(), self.program()).unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(self.directory.path(), mode).unwrap();
         let chat = |id: &str, more: &str| {
@@ -80,7 +87,7 @@ impl Matrix {
         let others = "group = true\n[[chats.wirings]]\nagent = \"main\"\nengage = \"mention\"";
         self.host.apply(&format!(
             "schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\n[channels.matrix]\ntype = \"bridge\"\n\
-             command = [\"{}\"]\ntoken = \"file:{}\"\nsettings = {{ server = \"{}\", invites = \"@ann:hearth.test\" }}\n\
+             command = [\"{}\"]\ntoken = \"file:{}\"\nsettings = {{ server = \"{}\", invites = \"@ann:hearth.test\"{settings} }}\n\
              [[users]]\nid = \"matrix:@ann:hearth.test\"\nroles = [\"owner\"]\n{}{}",
             self.program().display(),
             self.directory.path().join("token-bot").display(),
@@ -93,6 +100,17 @@ impl Matrix {
         wait_for("the first place", || {
             self.host.rows("bridges").pop().filter(|row| row["value"]["cursors"][0].is_object())
         });
+    }
+
+    /// The bot's device has keys that the bridge does not have.
+    fn loses_its_keys(&self) {
+        let device = self.asks("bot", ("GET", "account/whoami"), &json!({}))["device_id"].clone();
+        let name = format!("ed25519:{}", device.as_str().unwrap());
+        let mut keys = json!({
+            "user_id": "@bot:hearth.test", "device_id": device, "algorithms": [], "signatures": {}, "keys": {},
+        });
+        keys["keys"][&name] = json!("elsewhere");
+        self.asks("bot", ("POST", "keys/upload"), &json!({ "device_keys": keys }));
     }
 
     fn program(&self) -> PathBuf {
@@ -225,12 +243,13 @@ fn walk(directory: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
 }
 
-/// Only who is named may invite the bot; an encrypted room is told once that it cannot be read; a message with the code of
-/// a pairing makes an owner.
+/// Only who is named may invite the bot; an encrypted room is told once that it cannot be read if the keys of the bot's
+/// device are lost; a message with the code of a pairing makes an owner.
 #[test]
 fn strangers_and_encrypted_rooms() {
     let Some(mut matrix) = Matrix::start() else { return };
     let direct = matrix.read("room");
+    matrix.loses_its_keys();
     matrix.connect(None);
     let strange = matrix.room("eve", &json!({ "name": "owner" }));
     let gone = || (matrix.membership("eve", "@bot:hearth.test", &strange) == "leave").then_some(());
@@ -239,7 +258,7 @@ fn strangers_and_encrypted_rooms() {
     let encryption =
         json!({ "type": "m.room.encryption", "state_key": "", "content": { "algorithm": "m.megolm.v1.aes-sha2" } });
     let secret = matrix.room("ann", &json!({ "initial_state": [encryption] }));
-    matrix.answer(&secret, "Hearth cannot read it yet");
+    matrix.answer(&secret, "the keys of my device are not here");
     let path = format!("rooms/{}/send/m.room.encrypted/TXN", part(&secret));
     let sealed = json!({ "algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "AwgA", "session_id": "x", "sender_key": "x", "device_id": "x" });
     matrix.asks("ann", ("PUT", &path), &sealed);

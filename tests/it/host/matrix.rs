@@ -5,9 +5,10 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
-use super::bridge_programs::program;
+use super::bridge_programs;
 use super::{Host, skipped, wait_for};
 
+const SEALED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/matrix_sealed.py");
 const PEOPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/matrix_people.py");
 
 /// A server with people, and an installation.
@@ -58,14 +59,42 @@ impl Matrix {
 
     /// Runs the kit.
     pub(crate) fn test(&self) -> Value {
+        self.test_in(&self.read("room"), PEOPLE, "")
+    }
+
+    /// Runs the kit in an encrypted room; only cases whose names contain a text.
+    pub(crate) fn test_sealed(&self, room: &str, only: &str) -> Value {
+        std::fs::write(self.directory.path().join("sealed-room"), room).unwrap();
+        self.test_in(room, SEALED, only)
+    }
+
+    fn test_in(&self, chat: &str, people: &str, only: &str) -> Value {
         let settings = json!({ "server": self.server() }).to_string();
-        let (chat, bridge) = (self.read("room"), program("matrix").display().to_string());
+        let (chat, bridge) = (chat.to_owned(), bridge_programs::matrix().display().to_string());
         let token = format!("file:{}", self.directory.path().join("token-bot").display());
-        let words = ["bridge", "test", "--json", "--network", PEOPLE, "--settings", &settings, "--chat", &chat];
+        let words =
+            ["bridge", "test", "--json", "--network", people, "--settings", &settings, "--chat", &chat, "--only", only];
         let words = [&words[..], &["--token", &token, "--", &bridge]].concat();
         // Its cases wait for the server most of the time, longer than other programs may take.
         let ended = self.host.command(&words).stdin(Stdio::null()).output().unwrap();
         serde_json::from_slice(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
+    }
+
+    /// Starts the server for people with encryption; none where that is not possible.
+    pub(crate) fn start_sealed() -> Option<Self> {
+        let matrix = Self::start()?;
+        if matrix.host.bare("/usr/bin/python3").args(["-c", "import nio, olm"]).output().unwrap().status.success() {
+            return Some(matrix);
+        }
+        skipped("there is no matrix-nio (Debian's python3-matrix-nio), so encrypted rooms of Matrix are not tested");
+        None
+    }
+
+    /// Lets a person with encryption do something.
+    pub(crate) fn sealed(&self, words: &[&str]) -> String {
+        let done = self.host.bare("/usr/bin/python3").arg(SEALED).args(words).output().unwrap();
+        assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap().trim().to_owned()
     }
 
     pub(crate) fn people(&self, words: &[&str]) -> String {

@@ -131,8 +131,26 @@ pub(super) const BANS: &[Ban] = &[
     Ban {
         thing: Thing::Crate("heed"),
         within: "",
-        places: &[("src/state/", "the one folder that knows LMDB")],
+        places: &[
+            ("src/state/", "the one folder that knows LMDB"),
+            ("tools/matrix/src/keys/table.rs", "keys of encryption, in a database of the bridge"),
+        ],
         why: "the store can be replaced or reasoned about only if one folder names it",
+    },
+    Ban {
+        thing: Thing::Crate("matrix_sdk_crypto"),
+        within: "",
+        places: &[("tools/matrix/src/crypto/", "encrypts and decrypts"), ("tools/matrix/src/keys/", "stores its keys")],
+        why: "the rest of the bridge reads clear text",
+    },
+    Ban {
+        thing: Thing::Crate("ruma"),
+        within: "",
+        places: &[
+            ("tools/matrix/src/crypto/", "ids and answers for the crypto machine"),
+            ("tools/matrix/src/keys/", "the same"),
+        ],
+        why: "the rest of the bridge reads what its server says as JSON",
     },
     Ban {
         thing: Thing::Crate("bincode"),
@@ -570,6 +588,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/gateway/placeholder.rs", "what agents get instead of keys"),
             ("src/console/token.rs", "tokens of browsers, which are not stored"),
             ("src/engine/tx/entropy.rs", "numbers that nobody can guess"),
+            ("tools/matrix/src/keys/table.rs", "short keys of a database"),
             ("tools/mail/src/message.rs", "a mail without an id is recognised by it"),
         ],
         why: "what a digest stands for is decided in few places",

@@ -34,6 +34,9 @@ pub(crate) enum Trouble {
     /// The server asks for a pause. Nothing was done.
     #[error("the server asks for a pause of {} s", .0.as_secs())]
     Paused(Duration),
+    /// Nothing is sent until the owner agrees.
+    #[error("{0}")]
+    Held(String),
     /// The server refuses.
     #[error("the server refuses: {why} ({status} {code})")]
     Refused {
@@ -60,6 +63,7 @@ impl Trouble {
         match self {
             Self::Unreachable(_) | Self::Lost(_) | Self::Paused(_) => true,
             Self::Refused { .. } => self.is_token(),
+            Self::Held(_) => false,
         }
     }
 }
@@ -149,6 +153,11 @@ fn trouble(error: ureq::Error) -> Trouble {
         Error::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => Trouble::Unreachable(why),
         _ => Trouble::Lost(why),
     }
+}
+
+/// An answer that was read, in the form in which it came.
+pub(crate) fn as_response(answer: &Value) -> Response<Vec<u8>> {
+    Response::new(answer.to_string().into_bytes())
 }
 
 /// The JSON of an answer, or what the server says is wrong.

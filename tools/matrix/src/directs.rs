@@ -10,6 +10,7 @@ use hearth_bridge::program::settings::part;
 use serde_json::{Map, Value, json};
 
 use crate::api::{Api, Trouble};
+use crate::crypto::Crypto;
 use crate::rooms::Rooms;
 
 /// People whose room is remembered; of more, rooms are searched.
@@ -23,12 +24,14 @@ pub(crate) struct Directs {
     api: Api,
     me: String,
     rooms: Rooms,
+    crypto: Option<Crypto>,
     path: PathBuf,
     known: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 impl Directs {
-    pub(crate) fn open(api: Api, me: &str, rooms: Rooms, directory: &Path) -> io::Result<Self> {
+    pub(crate) fn open(api: Api, me: &str, around: (Rooms, Option<Crypto>), directory: &Path) -> io::Result<Self> {
+        let (rooms, crypto) = around;
         let path = directory.join("directs");
         let known = match std::fs::read(&path) {
             // One that is torn is made again of what people write.
@@ -36,7 +39,7 @@ impl Directs {
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => return Err(error),
         };
-        Ok(Self { api, me: me.to_owned(), rooms, path, known: Arc::new(Mutex::new(known)) })
+        Ok(Self { api, me: me.to_owned(), rooms, crypto, path, known: Arc::new(Mutex::new(known)) })
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
@@ -101,8 +104,14 @@ impl Directs {
                 return Ok(room.to_owned());
             }
         }
-        // In such a room the person cannot turn encryption on.
-        let asked = json!({ "preset": "private_chat", "invite": [user], "is_direct": true });
+        let mut asked = json!({ "preset": "private_chat", "invite": [user], "is_direct": true });
+        if let (Some(crypto), Some(fields)) = (&self.crypto, asked.as_object_mut())
+            && crypto.has_devices(user)?
+        {
+            let content = json!({ "algorithm": "m.megolm.v1.aes-sha2" });
+            let encryption = json!({ "type": "m.room.encryption", "state_key": "", "content": content });
+            fields.insert("initial_state".to_owned(), json!([encryption]));
+        }
         let made = self.api.post("client/v3/createRoom", &asked)?;
         let room = made.get("room_id").and_then(Value::as_str);
         let room = room.ok_or_else(|| Trouble::Lost("it does not say which room it made".to_owned()))?.to_owned();
@@ -120,7 +129,7 @@ impl Directs {
             other => other?,
         };
         let is_of_two = members.len() == 2 && members.contains_key(user) && members.contains_key(&self.me);
-        Ok(is_of_two && !self.rooms.is_encrypted(room)?)
+        Ok(is_of_two && self.is_readable(room)?)
     }
 
     /// The same, or the person is invited.
@@ -130,7 +139,11 @@ impl Directs {
         }
         let is_alone = self.rooms.members(room).is_ok_and(|members| members.len() == 1);
         let is_invited = is_alone && self.membership(room, user)?.as_deref() == Some("invite");
-        Ok(is_invited && !self.rooms.is_encrypted(room)?)
+        Ok(is_invited && self.is_readable(room)?)
+    }
+
+    fn is_readable(&self, room: &str) -> Result<bool, Trouble> {
+        Ok(self.crypto.is_some() || !self.rooms.is_encrypted(room)?)
     }
 
     fn membership(&self, room: &str, user: &str) -> Result<Option<String>, Trouble> {

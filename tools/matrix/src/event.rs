@@ -9,6 +9,7 @@ use hearth_bridge::{Event, Sender as Person};
 use serde_json::{Value, json};
 
 use crate::api::{Api, Trouble};
+use crate::crypto::{Crypto, Opening};
 use crate::media::Media;
 use crate::rooms::Members;
 use crate::settings::is_user;
@@ -118,7 +119,7 @@ fn attached(content: &Value, body: &str) -> Attached {
     let name = text(content, "/filename").unwrap_or(body);
     let place = match (text(content, "/url"), content.get("file")) {
         (Some(address), _) => Media::read(address).ok_or_else(|| "its address is not one of a file".to_owned()),
-        (None, Some(_)) => Err("it is encrypted; Hearth cannot read it yet".to_owned()),
+        (None, Some(told)) => Media::sealed(told).ok_or_else(|| "its address is not one of a file".to_owned()),
         (None, None) => Err("the message does not say where it is".to_owned()),
     };
     let name = Some(name.to_owned()).filter(|name| !name.is_empty());
@@ -169,14 +170,27 @@ pub(crate) struct Answered {
     pub(crate) is_ours: bool,
 }
 
+/// What is needed to ask for a message that was answered.
+pub(crate) struct Around<'a> {
+    pub(crate) api: &'a Api,
+    pub(crate) crypto: Option<&'a Crypto>,
+    pub(crate) bot: &'a Bot,
+    pub(crate) members: &'a Members,
+}
+
 /// Asks the server for the message that was answered.
-pub(crate) fn answered(api: &Api, room: &str, id: &str, around: (&Bot, &Members)) -> Result<Option<Answered>, Trouble> {
-    let (bot, members) = around;
-    let event = match api.get(&format!("client/v3/rooms/{}/event/{}", part(room), part(id))) {
+pub(crate) fn answered(around: &Around<'_>, room: &str, id: &str) -> Result<Option<Answered>, Trouble> {
+    let Around { api, crypto, bot, members } = around;
+    let mut event = match api.get(&format!("client/v3/rooms/{}/event/{}", part(room), part(id))) {
         Ok(event) => event,
         Err(trouble) if trouble.is_passing() => return Err(trouble),
         Err(_) => return Ok(None),
     };
+    if let (Some(crypto), Some("m.room.encrypted")) = (crypto, text(&event, "/type"))
+        && let Opening::Fine(opened) = crypto.open_event(room, &event)?
+    {
+        event = opened;
+    }
     let sender = text(&event, "/sender").unwrap_or_default();
     let body: String =
         without_quote(text(&event, "/content/body").unwrap_or_default()).chars().take(QUOTE_MAX).collect();
@@ -309,8 +323,9 @@ mod tests {
         );
         assert_eq!(
             file(json!({"msgtype": "m.file", "body": "a.txt", "file": {"url": "mxc://x/1"}})),
-            texts("", "a.txt", false)
+            texts("", "a.txt", true)
         );
+        assert_eq!(file(json!({"msgtype": "m.file", "body": "a.txt", "file": {"url": 7}})), texts("", "a.txt", false));
         assert_eq!(
             file(json!({"msgtype": "m.file", "body": "a.txt", "url": "https://evil.test/"})),
             texts("", "a.txt", false)

@@ -2,6 +2,7 @@
 //! tells is stored with the last message of each of its answers; if the bridge dies before, the answer comes again, and the
 //! daemon recognises the messages that it has.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
@@ -15,10 +16,12 @@ use hearth_bridge::{Cursors, FILE_BYTES_MAX, GivenFile};
 use serde_json::{Value, json};
 
 use crate::api::{Api, Trouble};
+use crate::crypto::Crypto;
 use crate::directs::Directs;
-use crate::event::{self, Bot, Written, text};
+use crate::event::{self, Around, Bot, Written, text};
 use crate::invites::Invites;
-use crate::noticed::Noticed;
+use crate::noticed::{NO_KEYS, Noticed};
+use crate::parked::ParkedMessages;
 use crate::rooms::Rooms;
 use crate::signs::{Sign, Signs};
 
@@ -88,6 +91,7 @@ pub(crate) struct Inbox {
     pub(crate) directs: Directs,
     pub(crate) invites: Invites,
     pub(crate) noticed: Noticed,
+    pub(crate) sealed: Option<Sealed>,
     pub(crate) signs: Signs,
     pub(crate) hand: Hand,
     pub(crate) files: PathBuf,
@@ -96,10 +100,20 @@ pub(crate) struct Inbox {
     pub(crate) stored: Option<Duration>,
 }
 
+/// What is needed to read encrypted rooms.
+pub(crate) struct Sealed {
+    pub(crate) crypto: Crypto,
+    pub(crate) parked: ParkedMessages,
+    /// Seconds for which a message waits for its key.
+    pub(crate) patience: i64,
+    /// When a room was last told that something there cannot be read.
+    pub(crate) told: BTreeMap<String, Duration>,
+}
+
 /// A message and the room where it is.
-struct Found {
-    room: String,
-    written: Written,
+pub(crate) struct Found {
+    pub(crate) room: String,
+    pub(crate) written: Written,
 }
 
 impl Inbox {
@@ -123,6 +137,10 @@ impl Inbox {
     }
 
     fn session(&mut self, wait: &mut Duration) -> Result<(), Over> {
+        if let Some(sealed) = &self.sealed {
+            sealed.crypto.sign_device()?;
+            sealed.crypto.distrust_lists()?;
+        }
         let mut since = self.begin()?;
         let mut poll = Duration::ZERO;
         loop {
@@ -146,7 +164,7 @@ impl Inbox {
         }
     }
 
-    /// Asks what is new.
+    /// Asks what is new. What it says about keys is stored.
     fn sync(&self, since: Option<&str>, poll: Duration) -> Result<Value, Trouble> {
         let limit = if since.is_some() { BATCH } else { 1 };
         let filter = json!({
@@ -161,7 +179,13 @@ impl Inbox {
         });
         let since = since.map(|since| format!("&since={}", part(since))).unwrap_or_default();
         let path = format!("client/v3/sync?timeout={}&filter={}{since}", poll.as_millis(), part(&filter.to_string()));
-        self.api.get_within(&path, poll + GRACE)
+        let answer = self.api.get_within(&path, poll + GRACE)?;
+        if let Some(sealed) = &self.sealed {
+            // Before the place after it is stored anywhere: keys are told once.
+            sealed.crypto.receive(&answer)?;
+            sealed.crypto.upkeep()?;
+        }
+        Ok(answer)
     }
 
     /// Finds the place from which to read on.
@@ -202,7 +226,7 @@ impl Inbox {
             let (events, _) = self.back(room, None, |event| event::at(event) < since)?;
             let mut events = self.since_arrival(events);
             events.retain(|event| event::at(event) >= since);
-            found.extend(self.events(room, &events)?);
+            found.extend(self.events(room, events)?);
         }
         self.pass_on(found, &newest)?;
         Ok(newest)
@@ -211,7 +235,7 @@ impl Inbox {
     /// What is new in all rooms.
     fn batch(&mut self, answer: &Value, since: &str, next: &str) -> Result<(), Over> {
         self.invites.answer(answer)?;
-        let mut found = Vec::new();
+        let mut found = self.unparked()?;
         let joined = answer.pointer("/rooms/join").and_then(Value::as_object);
         for (room, news) in joined.into_iter().flatten() {
             let state = news.pointer("/state/events").and_then(Value::as_array);
@@ -220,7 +244,7 @@ impl Inbox {
             // Also what was there before the bot came.
             self.learn(room, &events)?;
             let events = self.whole(room, events, news, since)?;
-            found.extend(self.events(room, &events)?);
+            found.extend(self.events(room, events)?);
         }
         let left = answer.pointer("/rooms/leave").and_then(Value::as_object);
         for (room, _) in left.into_iter().flatten() {
@@ -304,7 +328,9 @@ impl Inbox {
                 Some("m.room.member") => self.rooms.forget_members(room),
                 Some("m.room.encryption" | "m.room.encrypted") => {
                     self.rooms.encrypted(room);
-                    self.noticed.tell(&self.api, room)?;
+                    if self.sealed.is_none() {
+                        self.noticed.tell(&self.api, room, NO_KEYS)?;
+                    }
                 }
                 Some("m.room.tombstone") => {
                     let next = text(event, "/content/replacement_room").unwrap_or("none");
@@ -317,8 +343,9 @@ impl Inbox {
     }
 
     /// The messages in events of a room.
-    fn events(&mut self, room: &str, events: &[Value]) -> Result<Vec<Found>, Trouble> {
-        self.learn(room, events)?;
+    fn events(&mut self, room: &str, events: Vec<Value>) -> Result<Vec<Found>, Trouble> {
+        self.learn(room, &events)?;
+        let events = self.cleared(room, events)?;
         let is_message = |event: &&Value| matches!(text(event, "/type"), Some("m.room.message" | "m.sticker"));
         let written = events.iter().filter(is_message).filter_map(|event| event::read(event, &self.bot));
         Ok(written.map(|written| Found { room: room.to_owned(), written }).collect())
@@ -339,6 +366,7 @@ impl Inbox {
                 self.place = Some(place.clone());
             }
             let Found { room, written } = found;
+            self.unpark(&room, &written.id)?;
             self.signs.show(Sign::Seen { room, event: written.id, thread: written.thread });
         }
         let is_due = self.stored.is_none_or(|stored| now().saturating_sub(stored) > STORE);
@@ -360,8 +388,10 @@ impl Inbox {
             // The bot is not there any more.
             other => other.unwrap_or_default(),
         };
+        let crypto = self.sealed.as_ref().map(|sealed| &sealed.crypto);
+        let around = Around { api: &self.api, crypto, bot: &self.bot, members: &members };
         let answered = match &written.answers {
-            Some(id) => event::answered(&self.api, room, id, (&self.bot, &members))?,
+            Some(id) => event::answered(&around, room, id)?,
             None => None,
         };
         let is_direct = event::is_direct(written, &members);
@@ -389,7 +419,7 @@ impl Inbox {
                 loop {
                     tried += 1;
                     match media.fetch(&self.api, &self.files.join(&name), FILE_BYTES_MAX) {
-                        Ok(true) => break Ok(name),
+                        Ok(true) => break media.open(&self.files.join(&name)).map(|()| name),
                         Ok(false) => break Err(format!("it is larger than {FILE_BYTES_MAX} bytes")),
                         Err(trouble) if trouble.is_token() => return Err(trouble),
                         Err(trouble) if tried >= TRIES || !trouble.is_passing() => break Err(trouble.to_string()),

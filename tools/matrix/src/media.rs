@@ -6,12 +6,15 @@ use hearth_bridge::program::settings::part;
 use serde_json::Value;
 
 use crate::api::{Api, Trouble};
+use crate::crypto::open_file;
 
 /// A file on a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Media {
     server: String,
     id: String,
+    /// The key of an encrypted one, as its message tells it.
+    key: Option<Value>,
 }
 
 impl Media {
@@ -22,7 +25,26 @@ impl Media {
         let is_server = |char: char| char.is_ascii_alphanumeric() || ".-:[]".contains(char);
         let is =
             |text: &str, fine: &dyn Fn(char) -> bool| !text.is_empty() && text.len() <= 255 && text.chars().all(fine);
-        (is(server, &is_server) && is(id, &is_id)).then(|| Self { server: server.to_owned(), id: id.to_owned() })
+        (is(server, &is_server) && is(id, &is_id)).then(|| Self {
+            server: server.to_owned(),
+            id: id.to_owned(),
+            key: None,
+        })
+    }
+
+    /// Reads what a message tells of an encrypted file.
+    pub(crate) fn sealed(told: &Value) -> Option<Self> {
+        let media = Self::read(told.get("url")?.as_str()?)?;
+        Some(Self { key: Some(told.clone()), ..media })
+    }
+
+    /// Decrypts a file that was fetched, if it is encrypted.
+    pub(crate) fn open(&self, path: &Path) -> Result<(), String> {
+        let Some(key) = &self.key else { return Ok(()) };
+        let sealed = path.with_extension("sealed");
+        let opened = std::fs::rename(path, &sealed).and_then(|()| open_file(&sealed, path, key));
+        drop(std::fs::remove_file(&sealed));
+        opened.map_err(|error| format!("it cannot be decrypted: {error}"))
     }
 
     /// Writes the file; `Ok(false)` if it is too large.
@@ -38,10 +60,14 @@ impl Media {
     }
 }
 
-/// Sends a file to the server; its address.
-pub(crate) fn upload(api: &Api, file: &Path, name: &str) -> Result<String, Trouble> {
+/// Sends a file to the server; its address. An encrypted one has no name there.
+pub(crate) fn upload(api: &Api, file: &Path, name: Option<&str>) -> Result<String, Trouble> {
     let open = std::fs::File::open(file).map_err(|error| refused(format!("it cannot be read: {error}")))?;
-    let answer = api.post_file(&format!("media/v3/upload?filename={}", part(name)), open, mime(name))?;
+    let (named, mime) = match name {
+        Some(name) => (format!("?filename={}", part(name)), mime(name)),
+        None => (String::new(), mime("")),
+    };
+    let answer = api.post_file(&format!("media/v3/upload{named}"), open, mime)?;
     let address = answer.get("content_uri").and_then(Value::as_str).filter(|address| Media::read(address).is_some());
     address.map(str::to_owned).ok_or_else(|| refused("the server gave it no address".to_owned()))
 }

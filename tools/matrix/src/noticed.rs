@@ -1,4 +1,4 @@
-//! Rooms that were told that the bridge cannot read them, each once. Kept in a file.
+//! Rooms that were told why the bridge does not read something there, each once. Kept in a file.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -11,9 +11,12 @@ use serde_json::json;
 
 use crate::api::{Api, Trouble};
 
-/// What such a room is told.
-pub(crate) const TEXT: &str =
-    "This room is encrypted. Hearth cannot read it yet: please write to me in a room without encryption.";
+/// What an encrypted room is told when the keys of this device are elsewhere.
+pub(crate) const NO_KEYS: &str = "This room is encrypted, and I cannot read it: the keys of my device are not here. My owner can log me in anew. \
+     Until then, please write to me in a room without encryption.";
+/// What an encrypted room is told after a message without encryption.
+pub(crate) const PLAIN: &str =
+    "This room is encrypted, so I do not read messages without encryption here: anybody could have made them.";
 
 /// The rooms.
 pub(crate) struct Noticed {
@@ -34,12 +37,12 @@ impl Noticed {
     }
 
     /// Tells a room and the log, unless that was done. The text is not encrypted, and contains nothing secret.
-    pub(crate) fn tell(&mut self, api: &Api, room: &str) -> Result<(), Trouble> {
+    pub(crate) fn tell(&mut self, api: &Api, room: &str, text: &str) -> Result<(), Trouble> {
         if self.rooms.contains(room) {
             return Ok(());
         }
-        log(&format!("the room {room} is encrypted; Hearth cannot read it yet, and says so there"));
-        let body = json!({ "msgtype": "m.notice", "body": TEXT, "m.mentions": {} });
+        log(&format!("the room {room} is told: {text}"));
+        let body = json!({ "msgtype": "m.notice", "body": text, "m.mentions": {} });
         // The same id again is the same message.
         match api.put(&format!("client/v3/rooms/{}/send/m.room.message/hearth-encrypted", part(room)), &body) {
             Err(trouble) if trouble.is_passing() => return Err(trouble),

@@ -1,7 +1,7 @@
 //! The way out: sends one message after the other. Each has a transaction id that is made of Hearth's id, so that the server
 //! recognises a repeat.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use hearth_bridge::{Deliver, DeliverAct, Sent, SentFile};
 use serde_json::{Value, json};
 
 use crate::api::{Api, Trouble};
+use crate::crypto::{Crypto, seal_file};
 use crate::directs::Directs;
 use crate::event::{is_event_id, text};
 use crate::html::{self, People, html};
@@ -22,10 +23,13 @@ use crate::settings::{Kind, is_user};
 
 /// Longest pause that is waited for here; longer ones are left to the daemon.
 const PAUSE: Duration = Duration::from_secs(12);
-/// Bytes of the text and its HTML, which have to fit into an event.
-const CONTENT_BYTES: usize = 55_000;
+/// Bytes of the text and its HTML, which have to fit into an event, also when they are encrypted, which makes them longer
+/// by a third.
+const CONTENT_BYTES: usize = 40_000;
 /// A refused token is tried again after so many seconds.
 const REFUSED: u64 = 60;
+/// What waits for the owner is tried again after so many seconds.
+const HELD: u64 = 60;
 
 /// Messages of a text. An event has at most 65,536 bytes, and the text is in it twice, once as HTML.
 const MEASURE: Measure = Measure { most: 12_000, unit: Unit::Bytes, parts: 20 };
@@ -35,6 +39,9 @@ pub(crate) struct Outbox {
     pub(crate) kind: Kind,
     pub(crate) rooms: Rooms,
     pub(crate) directs: Directs,
+    pub(crate) crypto: Option<Crypto>,
+    /// Rooms that have a key of this start.
+    pub(crate) renewed: BTreeSet<String>,
     /// Until when the server wants nothing.
     pub(crate) paused: Duration,
 }
@@ -46,6 +53,7 @@ impl From<Trouble> for End {
             Trouble::Unreachable(_) => end,
             Trouble::Paused(pause) => Self { after: Some(pause.as_secs() + 1), ..end },
             // The same id again is the same message.
+            Trouble::Held(_) => Self { after: Some(HELD), ..end },
             Trouble::Lost(_) => Self { result: Sent::Uncertain, ..end },
             Trouble::Refused { status: 401, .. } => Self { after: Some(REFUSED), ..end },
             Trouble::Refused { .. } => Self { result: Sent::Rejected, ..end },
@@ -56,7 +64,6 @@ impl From<Trouble> for End {
 /// Something to send to a room.
 struct Message {
     room: String,
-    event: &'static str,
     content: Value,
     /// The transaction id.
     key: String,
@@ -87,9 +94,17 @@ impl Outbox {
             room if is_room => room.clone(),
             _ => return rejected("this chat is no room or person of Matrix"),
         };
-        // Plain text would be readable for the server, which the people there do not expect.
         if self.rooms.is_encrypted(&room).map_err(unsent)? {
-            return rejected("this room is encrypted; Hearth cannot write there yet");
+            // Plain text would be readable for the server, which the people there do not expect.
+            let Some(crypto) = self.crypto.clone() else {
+                return rejected("this room is encrypted, and the keys of the bot's device are not here");
+            };
+            if !self.renewed.contains(&room) {
+                crypto.renew(&room).map_err(unsent)?;
+                self.renewed.insert(room.clone());
+            }
+            let readers = self.rooms.readers(&room).map_err(unsent)?;
+            self.patiently(|_| crypto.share(&room, &readers)).map_err(unsent)?;
         }
         let deliver = &Deliver { platform_id: room, ..deliver.clone() };
         post.begin(deliver)?;
@@ -106,7 +121,7 @@ impl Outbox {
     fn say(&mut self, deliver: &Deliver, post: &Post) -> Result<String, End> {
         let (mut lines, mut files) = (Vec::new(), Vec::new());
         for file in &deliver.files {
-            match self.upload(file, post)? {
+            match self.upload(file, &deliver.platform_id, post)? {
                 Ok(content) => files.push(content),
                 Err(why) => lines.push(format!("(file {}: {why})", file.name)),
             }
@@ -123,7 +138,7 @@ impl Outbox {
             relate(&mut content, deliver.thread_id.as_deref());
             let key = if number == 0 { deliver.id.clone() } else { format!("{}.{}", deliver.id, number + 1) };
             let room = deliver.platform_id.clone();
-            sent.push(self.send(&Message { room, event: "m.room.message", content, key })?);
+            sent.push(self.send(&Message { room, content, key })?);
         }
         // Only texts can be edited.
         sent.truncate(texts.len().max(1));
@@ -143,7 +158,7 @@ impl Outbox {
             let Some(target) = targets.get(number) else {
                 let mut content = content;
                 relate(&mut content, deliver.thread_id.as_deref());
-                ids.push(self.send(&Message { room, event: "m.room.message", content, key })?);
+                ids.push(self.send(&Message { room, content, key })?);
                 continue;
             };
             let mut changed = content.clone();
@@ -161,7 +176,7 @@ impl Outbox {
                 }
                 fields.insert("m.relates_to".to_owned(), json!({ "rel_type": "m.replace", "event_id": target }));
             }
-            self.send(&Message { room, event: "m.room.message", content: changed, key })?;
+            self.send(&Message { room, content: changed, key })?;
             ids.push((*target).to_owned());
         }
         for target in targets.iter().skip(texts.len()) {
@@ -179,8 +194,9 @@ impl Outbox {
         }
         let content = json!({ "m.relates_to": { "rel_type": "m.annotation", "event_id": target, "key": key } });
         let (room, id) = (deliver.platform_id.clone(), deliver.id.clone());
-        let message = Message { room, event: "m.reaction", content, key: id };
-        let path = message.path();
+        let message = Message { room, content, key: id };
+        // Reactions are readable for the server in encrypted rooms, too: other clients do not decrypt them.
+        let path = message.path("m.reaction");
         match self.put(&path, &message.content) {
             // It is there.
             Err(Trouble::Refused { code, .. }) if code == "M_DUPLICATE_ANNOTATION" => Ok(target.to_owned()),
@@ -222,7 +238,7 @@ impl Outbox {
     }
 
     /// Sends a file to the server: the content of its message, or why it cannot be sent.
-    fn upload(&mut self, file: &SentFile, post: &Post) -> Result<Result<Value, String>, Trouble> {
+    fn upload(&mut self, file: &SentFile, room: &str, post: &Post) -> Result<Result<Value, String>, Trouble> {
         let path = file.path.as_deref().and_then(|path| post.path(path));
         let Some(path) = path.filter(|_| file.error.is_none()) else {
             return Ok(Err(file.error.clone().unwrap_or_else(|| "it is gone".to_owned())));
@@ -233,22 +249,41 @@ impl Outbox {
         if size > most {
             return Ok(Err(format!("it has {size} bytes, and the server takes {most}")));
         }
-        match self.patiently(|api| media::upload(api, &path, &file.name)) {
-            Ok(address) => {
-                let mime = media::mime(&file.name);
-                let info = json!({ "mimetype": mime, "size": size });
-                let kind = media::msgtype(mime);
-                Ok(Ok(json!({
-                    "msgtype": kind, "body": file.name, "filename": file.name, "url": address, "info": info, "m.mentions": {},
-                })))
+        let key = match self.crypto.is_some() && self.rooms.is_encrypted(room)? {
+            false => None,
+            true => {
+                let sealed = path.with_extension("sealed");
+                match seal_file(&path, &sealed) {
+                    Ok(key) => Some((sealed, key)),
+                    Err(error) => return Ok(Err(format!("it cannot be encrypted: {error}"))),
+                }
             }
+        };
+        let uploaded = match &key {
+            Some((sealed, _)) => self.patiently(|api| media::upload(api, sealed, None)),
+            None => self.patiently(|api| media::upload(api, &path, Some(&file.name))),
+        };
+        if let Some((sealed, _)) = &key {
+            drop(std::fs::remove_file(sealed));
+        }
+        match uploaded {
+            Ok(address) => Ok(Ok(described(file, size, &address, key.map(|(_, key)| key)))),
             Err(Trouble::Refused { status, why, .. }) if status != 401 => Ok(Err(why)),
             Err(trouble) => Err(trouble),
         }
     }
 
+    /// Sends a message, encrypted where the room is. The server recognises a repeat by the transaction id, although its
+    /// ciphertext is another one.
     fn send(&mut self, message: &Message) -> Result<String, Trouble> {
-        let answer = self.put(&message.path(), &message.content)?;
+        let answer = match self.crypto.clone() {
+            Some(crypto) if self.rooms.is_encrypted(&message.room)? => {
+                let readers = self.rooms.readers(&message.room)?;
+                let content = self.patiently(|_| crypto.seal(&message.room, &readers, &message.content))?;
+                self.put(&message.path("m.room.encrypted"), &content)?
+            }
+            _ => self.put(&message.path("m.room.message"), &message.content)?,
+        };
         event_id(&answer)
     }
 
@@ -273,9 +308,34 @@ impl Outbox {
     }
 }
 
+/// The content of a message with a file.
+fn described(file: &SentFile, size: u64, address: &str, key: Option<Value>) -> Value {
+    let mime = media::mime(&file.name);
+    let mut content = json!({
+        "msgtype": media::msgtype(mime),
+        "body": file.name,
+        "filename": file.name,
+        "info": { "mimetype": mime, "size": size },
+        "m.mentions": {},
+    });
+    let (name, place) = match key {
+        Some(mut key) => {
+            if let Some(fields) = key.as_object_mut() {
+                fields.insert("url".to_owned(), json!(address));
+            }
+            ("file", key)
+        }
+        None => ("url", json!(address)),
+    };
+    if let Some(fields) = content.as_object_mut() {
+        fields.insert(name.to_owned(), place);
+    }
+    content
+}
+
 impl Message {
-    fn path(&self) -> String {
-        format!("client/v3/rooms/{}/send/{}/{}", part(&self.room), self.event, part(&self.key))
+    fn path(&self, event: &str) -> String {
+        format!("client/v3/rooms/{}/send/{event}/{}", part(&self.room), part(&self.key))
     }
 }
 

@@ -8,6 +8,7 @@ use hearth_bridge::program::settings::part;
 use serde_json::Value;
 
 use crate::api::{Api, Trouble};
+use crate::keys::{Kind, Table, key};
 
 /// Rooms that are remembered.
 const REMEMBERED: usize = 1_000;
@@ -20,6 +21,7 @@ pub(crate) type Members = BTreeMap<String, String>;
 #[derive(Default)]
 struct Room {
     members: Option<Arc<Members>>,
+    readers: Option<Arc<Vec<String>>>,
     is_encrypted: Option<bool>,
 }
 
@@ -27,12 +29,14 @@ struct Room {
 #[derive(Clone)]
 pub(crate) struct Rooms {
     api: Api,
+    /// Where encrypted rooms are remembered.
+    table: Option<Table>,
     known: Arc<Mutex<BTreeMap<String, Room>>>,
 }
 
 impl Rooms {
-    pub(crate) fn new(api: Api) -> Self {
-        Self { api, known: Arc::default() }
+    pub(crate) fn new(api: Api, table: Option<Table>) -> Self {
+        Self { api, table, known: Arc::default() }
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<String, Room>> {
@@ -47,6 +51,7 @@ impl Rooms {
     pub(crate) fn forget_members(&self, room: &str) {
         if let Some(room) = self.known().get_mut(room) {
             room.members = None;
+            room.readers = None;
         }
     }
 
@@ -59,8 +64,16 @@ impl Rooms {
         self.known().clear();
     }
 
+    /// A room is encrypted. This cannot be undone, whatever its server says later.
     pub(crate) fn encrypted(&self, room: &str) {
-        self.known().entry(room.to_owned()).or_default().is_encrypted = Some(true);
+        let before = self.known().entry(room.to_owned()).or_default().is_encrypted.replace(true);
+        if before == Some(true) {
+            return;
+        }
+        if let Some(table) = &self.table {
+            // Otherwise the server is asked after a restart.
+            drop(table.write(|batch| batch.put(&key(Kind::Encrypted, &[room]), room)));
+        }
     }
 
     pub(crate) fn members(&self, room: &str) -> Result<Arc<Members>, Trouble> {
@@ -79,21 +92,42 @@ impl Rooms {
         Ok(members)
     }
 
-    /// Whether a room is encrypted. This cannot be undone.
+    /// The people who may read what is said in a room: those who are there, and those who are invited.
+    pub(crate) fn readers(&self, room: &str) -> Result<Arc<Vec<String>>, Trouble> {
+        if let Some(readers) = self.known().get(room).and_then(|room| room.readers.clone()) {
+            return Ok(readers);
+        }
+        let answer = self.api.get(&format!("client/v3/rooms/{}/members?not_membership=leave", part(room)))?;
+        let events = answer.get("chunk").and_then(Value::as_array).into_iter().flatten();
+        let reads = |event: &&Value| {
+            matches!(event.pointer("/content/membership").and_then(Value::as_str), Some("join" | "invite"))
+        };
+        let ids = events.filter(reads).filter_map(|event| event.get("state_key")?.as_str().map(str::to_owned));
+        let readers: Arc<Vec<String>> = Arc::new(ids.collect());
+        self.known().entry(room.to_owned()).or_default().readers = Some(Arc::clone(&readers));
+        Ok(readers)
+    }
+
+    /// Whether a room is encrypted.
     pub(crate) fn is_encrypted(&self, room: &str) -> Result<bool, Trouble> {
         if let Some(is) = self.known().get(room).and_then(|room| room.is_encrypted) {
             return Ok(is);
+        }
+        let place = key(Kind::Encrypted, &[room]);
+        if self.table.as_ref().is_some_and(|table| table.has(&place).unwrap_or_default()) {
+            self.known().entry(room.to_owned()).or_default().is_encrypted = Some(true);
+            return Ok(true);
         }
         let is = match self.api.get(&format!("client/v3/rooms/{}/state/m.room.encryption/", part(room))) {
             Ok(_) => true,
             Err(trouble) if trouble.is_missing() => false,
             Err(trouble) => return Err(trouble),
         };
-        let mut known = self.known();
-        let room = known.entry(room.to_owned()).or_default();
+        if is {
+            self.encrypted(room);
+            return Ok(true);
+        }
         // The inbox may have learnt it meanwhile.
-        let is = is || room.is_encrypted == Some(true);
-        room.is_encrypted = Some(is);
-        Ok(is)
+        Ok(*self.known().entry(room.to_owned()).or_default().is_encrypted.get_or_insert(false))
     }
 }

@@ -1,26 +1,29 @@
 //! The start: what the settings say, who the bot is, and the threads.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use hearth_bridge::program::Daemon;
 use hearth_bridge::program::run::{Counts, Network, Ways, failed, greet, spawn};
 use hearth_bridge::program::settings::{part, secret};
 use hearth_bridge::program::state::{Side, State};
+use hearth_bridge::program::{Daemon, log};
 use hearth_bridge::{
     Capabilities, Choice, FromBridge, Hello, Idempotency, Me, Opened, PROTOCOL, Place as Typing, Ready,
 };
 use serde_json::Value;
 
 use crate::api::{Api, Trouble};
+use crate::crypto::{Crypto, Device};
 use crate::directs::Directs;
 use crate::event::{Bot, text};
-use crate::inbox::{Inbox, Place};
+use crate::inbox::{Inbox, Place, Sealed};
 use crate::invites::Invites;
 use crate::noticed::Noticed;
 use crate::outbox::Outbox;
+use crate::parked::ParkedMessages;
 use crate::rooms::Rooms;
 use crate::settings::{Settings, is_user};
 use crate::signs::{Shower, Sign, Signs, WAITING};
@@ -56,7 +59,8 @@ pub fn run() -> io::Result<()> {
         Err(trouble) => return daemon.send(&failed(trouble.to_string(), Some(AGAIN))),
     };
     let ready = ready(&bot, device.as_deref(), Path::new("."))?;
-    let (ways, mut signs) = start(&daemon, &hello, Parts { settings, api, bot })?;
+    let crypto = encryption(&api, &settings, &bot, device.as_deref())?;
+    let (ways, mut signs) = start(&daemon, &hello, Parts { settings, api, bot, crypto })?;
     daemon.send(&FromBridge::Ready { ready: Box::new(ready) })?;
     ways.work(daemon, &mut signs)
 }
@@ -102,19 +106,37 @@ fn idempotency(device: Option<&str>, directory: &Path) -> io::Result<Idempotency
     Ok(if is_same { Idempotency::Window { seconds: WINDOW } } else { Idempotency::None })
 }
 
+/// The keys of the bot's device. Without them, rooms without encryption work.
+fn encryption(api: &Api, settings: &Settings, bot: &Bot, device: Option<&str>) -> io::Result<Option<Crypto>> {
+    let Some(device) = device else {
+        log("the access token belongs to no device, so encrypted rooms cannot be read: log in for another one");
+        return Ok(None);
+    };
+    let own = Device { user: &bot.id, id: device };
+    let crypto = Crypto::open(api, &own, Path::new("."), settings.identities.clone())?;
+    if crypto.is_none() {
+        log(&format!(
+            "the keys of the device {device} are not here, so encrypted rooms cannot be read: log in for another access token"
+        ));
+    }
+    Ok(crypto)
+}
+
 /// What the threads need.
 struct Parts {
     settings: Settings,
     api: Api,
     bot: Bot,
+    crypto: Option<Crypto>,
 }
 
-fn start(daemon: &Daemon, hello: &Hello, Parts { settings, api, bot }: Parts) -> io::Result<(Ways, Signs)> {
+fn start(daemon: &Daemon, hello: &Hello, Parts { settings, api, bot, crypto }: Parts) -> io::Result<(Ways, Signs)> {
     let directory = Path::new(".");
-    let (state, rooms) = (State::default(), Rooms::new(api.clone()));
+    let table = crypto.as_ref().map(|crypto| crypto.table().clone());
+    let (state, rooms) = (State::default(), Rooms::new(api.clone(), table));
     // The server has just answered.
     state.works(Side::Inbox);
-    let directs = Directs::open(api.clone(), &bot.id, rooms.clone(), directory)?;
+    let directs = Directs::open(api.clone(), &bot.id, (rooms.clone(), crypto.clone()), directory)?;
     let (signs, signs_receiver) = sync_channel(WAITING);
     let signs = Signs(signs);
     let (ways, threads) = Ways::prepare(daemon, hello, &state, Counts { hands: 1, posts: 1 })?;
@@ -127,6 +149,7 @@ fn start(daemon: &Daemon, hello: &Hello, Parts { settings, api, bot }: Parts) ->
             directs: directs.clone(),
             invites: Invites { api: api.clone(), me: bot.id.clone(), from: settings.invites.clone() },
             noticed: Noticed::open(directory)?,
+            sealed: crypto.clone().map(|crypto| sealed(crypto, settings.patience)).transpose()?,
             signs: signs.clone(),
             hand,
             files: PathBuf::from(&hello.files),
@@ -137,12 +160,25 @@ fn start(daemon: &Daemon, hello: &Hello, Parts { settings, api, bot }: Parts) ->
     }
     for post in threads.posts {
         let (rooms, directs) = (rooms.clone(), directs.clone());
-        let outbox = Outbox { api: api.clone(), kind: settings.kind, rooms, directs, paused: Duration::ZERO };
+        let outbox = Outbox {
+            api: api.clone(),
+            kind: settings.kind,
+            rooms,
+            directs,
+            crypto: crypto.clone(),
+            renewed: BTreeSet::new(),
+            paused: Duration::ZERO,
+        };
         spawn("outbox", move || outbox.work(&post))?;
     }
     let shower = Shower { api, me: bot.id, directs, signs: signs_receiver };
     spawn("signs", || shower.work())?;
     Ok((ways, signs))
+}
+
+fn sealed(crypto: Crypto, patience: i64) -> io::Result<Sealed> {
+    let parked = ParkedMessages::open(crypto.table().clone()).map_err(io::Error::other)?;
+    Ok(Sealed { crypto, parked, patience, told: BTreeMap::new() })
 }
 
 impl Network for Signs {

@@ -1,5 +1,7 @@
 //! What the channel's settings say.
 
+use std::collections::BTreeMap;
+
 use hearth_bridge::Hello;
 use hearth_bridge::program::settings::{address, only, setting};
 
@@ -37,11 +39,17 @@ pub(crate) struct Settings {
     pub(crate) server: String,
     pub(crate) invites: Vec<Invitor>,
     pub(crate) kind: Kind,
+    /// Signing keys of people that the owner has agreed to, by their ids.
+    pub(crate) identities: BTreeMap<String, String>,
+    /// Seconds for which a message that cannot be read waits for its key.
+    pub(crate) patience: i64,
 }
 
+/// The same without the setting: an hour.
+const PATIENCE: i64 = 3_600;
 const EXAMPLE: &str = "https://matrix.org";
 /// Names of settings.
-const NAMES: [&str; 4] = ["base_url", "invites", "kind", "server"];
+const NAMES: [&str; 6] = ["base_url", "identities", "invites", "key_patience", "kind", "server"];
 
 impl Settings {
     pub(crate) fn of(hello: &Hello) -> Result<Self, String> {
@@ -53,12 +61,36 @@ impl Settings {
             Some("notice") => Kind::Notice,
             Some(_) => return Err("`kind` must be \"text\" or \"notice\"".to_owned()),
         };
+        let patience = setting(hello, "key_patience").map(|text| text.parse().ok().filter(|count| *count >= 0));
+        let patience = match patience {
+            None => PATIENCE,
+            Some(Some(seconds)) => seconds,
+            Some(None) => return Err("`key_patience` must be a number of seconds, like \"3600\"".to_owned()),
+        };
         Ok(Self {
             server: address(server, EXAMPLE)?,
             invites: invites(setting(hello, "invites").unwrap_or_default())?,
             kind,
+            identities: identities(setting(hello, "identities").unwrap_or_default())?,
+            patience,
         })
     }
+}
+
+/// Pairs of a person and a signing key, with spaces or commas between them.
+fn identities(text: &str) -> Result<BTreeMap<String, String>, String> {
+    let is_key =
+        |key: &str| key.len() == 43 && key.chars().all(|char| char.is_ascii_alphanumeric() || "+/".contains(char));
+    let pair = |word: &str| {
+        let pair = word.split_once('=').filter(|(person, key)| is_user(person) && is_key(key));
+        let pair = pair.map(|(person, key)| (person.to_owned(), key.to_owned()));
+        pair.ok_or_else(|| {
+            format!(
+                "`{word}` in `identities` must be a person and their key, like \"@ann:example.org=\" and 43 characters"
+            )
+        })
+    };
+    text.split([',', ' ']).filter(|word| !word.is_empty()).map(pair).collect()
 }
 
 /// People and `server`, with spaces or commas between them.
@@ -89,6 +121,17 @@ pub(crate) fn server_of(user: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn identities_are_people_and_keys() {
+        let key = "a".repeat(43);
+        let one = BTreeMap::from([("@a:x".to_owned(), key.clone())]);
+        assert_eq!(identities(&format!("@a:x={key}")), Ok(one));
+        assert_eq!(identities(""), Ok(BTreeMap::new()));
+        for text in ["@a:x", "@a:x=abc", &format!("a={key}"), &format!("@a:x={key}=")] {
+            assert!(identities(text).is_err(), "{text:?}");
+        }
+    }
 
     #[test]
     fn invitors_are_people_and_the_own_server() {
