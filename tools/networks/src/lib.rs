@@ -4,6 +4,8 @@
 //! network's protocol: the libraries for these networks bring an async runtime, and hide when a request left.
 
 mod discord;
+#[cfg(test)]
+mod hostile;
 mod signal;
 mod slack;
 mod web;

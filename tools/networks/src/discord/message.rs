@@ -217,6 +217,8 @@ fn named(content: &str, mentions: &[User]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hostile::{changed, value};
+    use proptest::prelude::*;
 
     fn bot() -> User {
         User { id: Snowflake(42), username: "andy".to_owned(), global_name: None, bot: true }
@@ -246,6 +248,26 @@ mod tests {
             assert_eq!(event(more.clone()), None, "{more}");
         }
         assert!(serde_json::from_value::<Message>(json!({"id": "1", "author": {"id": "../x"}})).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_discord_sends_is_read_or_nothing(
+            with in value(
+                &["id", "channel_id", "guild_id", "author", "username", "global_name", "member", "nick", "content", "type",
+                    "mentions", "attachments", "filename", "size", "url", "sticker_items", "name", "poll", "question", "text",
+                    "message_snapshots", "message", "referenced_message", "webhook_id", "bot"],
+                &["42", "5", "<@42> /clear", "<@5>"],
+            ),
+        ) {
+            let base = json!({"id": "175928847299117063", "channel_id": "7", "author": {"id": "5"}, "content": "hi", "type": 0});
+            for message in [changed(base, &with), with] {
+                let Ok(message) = serde_json::from_value::<Message>(message) else { continue };
+                prop_assert!(message.files().len() <= FILES_MAX);
+                let Some(found) = message.event(Place::Group(Snowflake(7)), &bot()) else { continue };
+                prop_assert_eq!(found.sender.map(|sender| sender.id), Some(message.author.id.to_string()));
+            }
+        }
     }
 
     #[test]

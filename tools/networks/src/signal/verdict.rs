@@ -147,6 +147,8 @@ fn pause(after: u64, wants_captcha: bool) -> End {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hostile::value;
+    use proptest::prelude::*;
     use serde_json::json;
 
     fn of(types: &[&str]) -> Result<u64, (Sent, Option<u64>)> {
@@ -173,6 +175,22 @@ mod tests {
             assert_eq!(of(types), Err(expected), "{types:?}");
         }
         assert_eq!(judged(Ok(json!({}))).map_err(|end| end.result), Err(Sent::Uncertain));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_signal_cli_says_ends_an_attempt(
+            answer in value(
+                &["timestamp", "results", "type", "recipientAddress", "number", "uuid", "retryAfterSeconds", "token", "response"],
+                &["SUCCESS", "NETWORK_FAILURE", "RATE_LIMIT_FAILURE", "IDENTITY_FAILURE"],
+            ),
+            code: i64,
+        ) {
+            let sent = judged(Ok(answer.clone()));
+            prop_assert!(sent.is_err() || answer["timestamp"].is_u64(), "{:?}", answer);
+            let end = refused(Trouble::Refused { code, why: String::new(), data: answer });
+            prop_assert!(end.result != Sent::Delivered && end.why.is_some());
+        }
     }
 
     #[test]

@@ -144,6 +144,8 @@ fn command<'t>(text: &'t str, bot: &Bot) -> Option<&'t str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hostile::{changed, value};
+    use proptest::prelude::*;
 
     fn bot() -> Bot {
         Bot { user: "U0BOT".to_owned(), id: "B0BOT".to_owned(), name: "hearth".to_owned() }
@@ -176,6 +178,25 @@ mod tests {
         }
         assert!(with(json!({ "subtype": "me_message", "text": 5 })).is_some_and(|written| written.text.is_empty()));
         assert!(read(&json!({ "user": "U0ANN", "ts": "1.000000" }), "not a chat", &bot()).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_slack_sends_is_read_or_nothing(
+            with in value(
+                &["type", "subtype", "user", "ts", "text", "thread_ts", "parent_user_id", "channel_type", "files", "id", "name",
+                    "size", "url_private", "mode", "mimetype", "hidden", "bot_id"],
+                &["message", "U0ANN", "U0BOT", "1795737767.488263", "file_share", "im", "https://files.slack.com/x"],
+            ),
+        ) {
+            let base = json!({ "type": "message", "user": "U0ANN", "ts": "1795737767.488263", "text": "hi" });
+            for message in [changed(base, &with), with] {
+                let Some(written) = read(&message, "C0ALL", &bot()) else { continue };
+                prop_assert!(is_person(&written.sender) && written.sender != "U0BOT" && written.files.len() <= Attached::MOST);
+                let found = event(&written, &bot(), &|_| None);
+                prop_assert_eq!(found.sender.map(|sender| sender.id), Some(written.sender));
+            }
+        }
     }
 
     #[test]
