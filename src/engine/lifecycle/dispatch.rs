@@ -117,7 +117,7 @@ fn dispatch_to(
     if unattended::holds(tx, of, arrived.as_ref().map(|message| message.id))? {
         return Ok(None);
     }
-    let Affordable { provider, judgement } = affordable(tx, of, provider)?;
+    let Affordable { provider, judgement } = affordable(tx, of, provider, arrived.as_ref())?;
     let drives = provider.drives(tx, of.id)?;
     // The failed starts were those of another provider, unless it drives the session already. A turn under way goes on
     // with its provider, and with what arrives meanwhile.
@@ -174,14 +174,19 @@ struct Affordable {
 }
 
 /// If a budget has no room for a turn of this provider, one that costs nothing takes its place.
-fn affordable(tx: &Tx<'_, '_>, of: SessionRef<'_>, provider: ChosenProvider) -> Result<Affordable> {
+fn affordable(
+    tx: &Tx<'_, '_>,
+    of: SessionRef<'_>,
+    provider: ChosenProvider,
+    arrived: Option<&ExportedMessage>,
+) -> Result<Affordable> {
     if budget::none(tx)? {
         return Ok(Affordable { provider, judgement: Judgement::default() });
     }
-    let judgement = budget::judge(tx, of, provider.is_free(tx, of)?)?;
+    let judgement = budget::judge(tx, of, provider.is_free(tx, of)?, arrived)?;
     let Some(budget) = judgement.waits_for() else { return Ok(Affordable { provider, judgement }) };
     let Some(free) = fallback::free(tx, of, &budget)? else { return Ok(Affordable { provider, judgement }) };
-    let judgement = budget::judge(tx, of, true)?;
+    let judgement = budget::judge(tx, of, true, arrived)?;
     Ok(Affordable { provider: free, judgement })
 }
 

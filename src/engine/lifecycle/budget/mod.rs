@@ -9,7 +9,7 @@ use crate::lifecycle::mailbox_view::SessionRef;
 use crate::lifecycle::{dispatch, fallback, halt};
 use crate::model::approval::{ApprovalState, ApprovalSubject, Decider};
 use crate::model::budget::{BudgetPeriod, BudgetRequest, PassReason, Reservation};
-use crate::model::effect::Effect;
+use crate::model::effect::{Effect, ExportedMessage};
 use crate::model::id::{ApprovalId, MessageId, SessionId};
 use crate::model::input::Continuation;
 use crate::model::message::{Due, Message, MessageState, Reason};
@@ -82,12 +82,18 @@ pub(crate) fn none(tx: &Tx<'_, '_>) -> Result<bool> {
     Ok(budgets::settings(tx)?.budgets.is_empty())
 }
 
-/// Judges the queued messages of a session that nothing is set aside for. `is_free`: their turn costs no money.
-pub(crate) fn judge(tx: &Tx<'_, '_>, of: SessionRef<'_>, is_free: bool) -> Result<Judgement> {
+/// Judges the queued messages of a session that nothing is set aside for, of which `arrived` has just been queued, if it is
+/// there. `is_free`: their turn costs no money.
+pub(crate) fn judge(
+    tx: &Tx<'_, '_>,
+    of: SessionRef<'_>,
+    is_free: bool,
+    arrived: Option<&ExportedMessage>,
+) -> Result<Judgement> {
     let settings = budgets::settings(tx)?;
     let mut all = Vec::new();
     let mut judge = Judge::new(tx, &settings, of, is_free)?;
-    for (key, id) in without_reservation(tx, of.id, &judge.reserved)? {
+    for (key, id) in without_reservation(tx, of.id, &judge.reserved, arrived)? {
         let message = tx.db.messages.require(tx, &id)?;
         let judged = judge.judge(tx, id, &message)?;
         let waits = matches!(judged.verdict, Some((_, Verdict::Wait(_))));
@@ -99,13 +105,23 @@ pub(crate) fn judge(tx: &Tx<'_, '_>, of: SessionRef<'_>, is_free: bool) -> Resul
     Ok(Judgement(all))
 }
 
-/// The queued messages of a session that nothing is set aside for. Usually that is only the newest one, or none.
-fn without_reservation(tx: &Tx<'_, '_>, id: SessionId, reserved: &Reservations) -> Result<Vec<(InboxKey, MessageId)>> {
+/// The queued messages of a session that nothing is set aside for. Usually that is only the newest one, or none: what is
+/// queued behind a full mailbox follows when there is room for it.
+fn without_reservation(
+    tx: &Tx<'_, '_>,
+    id: SessionId,
+    reserved: &Reservations,
+    arrived: Option<&ExportedMessage>,
+) -> Result<Vec<(InboxKey, MessageId)>> {
     let lacks = |key: &InboxKey| reserved.of_message(*key).is_none();
     let claimed = tx.db.claimed_messages.collect_prefix(tx, &id, JUDGED_MAX)?;
     let claimed = claimed.iter().filter(|(key, _)| !lacks(key)).count();
+    let before = |key: &InboxKey| arrived.is_none_or(|arrived| key.seq < arrived.seq);
+    let known = reserved.of_session(id).filter(|(key, _)| before(key)).count().saturating_sub(claimed);
+    if arrived.is_some() && known >= JUDGED_MAX {
+        return Ok(Vec::new());
+    }
     let queued = usize::try_from(tx.db.ready_messages.count_prefix(tx, &id)?).unwrap_or(usize::MAX);
-    let known = reserved.of_session(id).count().saturating_sub(claimed);
     if queued <= JUDGED_MAX && queued == known.saturating_add(1) {
         let newest = tx.db.ready_messages.last_in(tx, &id)?.filter(|(key, _)| lacks(key));
         if let Some(newest) = newest {
