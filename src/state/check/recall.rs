@@ -1,6 +1,6 @@
 //! Checks the index of what was said: it has exactly the words of the rows that say it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::Check;
@@ -12,6 +12,38 @@ use crate::search::Words;
 use crate::search::segment::Entries;
 use crate::{HeldKey, RecallKey, RecallSegmentKey, Result};
 
+/// The texts of the index that agree with their rows.
+#[derive(Default)]
+struct Found {
+    /// By their ids, each with the agent that said or got it.
+    said: HashMap<SaidId, RecallScope>,
+    held: HashSet<HeldKey>,
+}
+
+impl Found {
+    /// Adds a text. Returns whether it is new.
+    fn insert(&mut self, key: RecallKey) -> bool {
+        match held(key) {
+            Some(held) => self.held.insert(held),
+            None => self.said.insert(key.id, owner(key.scope)).is_none(),
+        }
+    }
+
+    fn contains(&self, key: RecallKey) -> bool {
+        match held(key) {
+            Some(held) => self.held.contains(&held),
+            None => self.said.get(&key.id) == Some(&owner(key.scope)),
+        }
+    }
+}
+
+const fn held(RecallKey { scope, id }: RecallKey) -> Option<HeldKey> {
+    match (scope, id) {
+        (RecallScope::Held(approval), SaidId::Held(body)) => Some(HeldKey { approval, body }),
+        _ => None,
+    }
+}
+
 /// Everything in the index is in a row with the same words, and everything that has to be in the index is in it. An index of
 /// another version will be removed as a whole.
 pub(super) fn index(check: &mut Check<'_, '_>) -> Result<()> {
@@ -19,7 +51,7 @@ pub(super) fn index(check: &mut Check<'_, '_>) -> Result<()> {
     if version::is_old(&db, check.txn)? {
         return Ok(());
     }
-    let (mut found, mut merged) = (HashSet::new(), Vec::new());
+    let (mut found, mut merged) = (Found::default(), Vec::new());
     check.each(&db.recall_new, |check, key, row| {
         let sum = sum_of(&build::new_words(&row.0));
         verify(check, key, sum, &mut found)
@@ -48,7 +80,7 @@ pub(super) fn index(check: &mut Check<'_, '_>) -> Result<()> {
         Ok(())
     })?;
     for (key, id) in merged {
-        if !found.contains(&RecallKey { scope: owner(key.scope), id }) {
+        if !found.contains(RecallKey { scope: key.scope, id }) {
             check.report(&db.recall_segments, &key, format!("has words of {id}, which is in no other segment"));
         }
     }
@@ -56,7 +88,7 @@ pub(super) fn index(check: &mut Check<'_, '_>) -> Result<()> {
 }
 
 /// Checks a segment. Returns its texts and their words.
-fn of_segment(check: &mut Check<'_, '_>, of: RecallSegmentKey, found: &mut HashSet<RecallKey>) -> Result<(u64, u64)> {
+fn of_segment(check: &mut Check<'_, '_>, of: RecallSegmentKey, found: &mut Found) -> Result<(u64, u64)> {
     let (mut count, mut words) = (0_u64, 0_u64);
     for (text, sum) in sums(check, of, None)? {
         count = count.saturating_add(1);
@@ -130,7 +162,7 @@ fn digest(term: &str, count: u64) -> u64 {
 }
 
 /// Compares a text of the index with its row.
-fn verify(check: &mut Check<'_, '_>, key: RecallKey, sum: u64, found: &mut HashSet<RecallKey>) -> Result<()> {
+fn verify(check: &mut Check<'_, '_>, key: RecallKey, sum: u64, found: &mut Found) -> Result<()> {
     let db = *check.db;
     let expected = match (key.scope, key.id) {
         (_, SaidId::Message(id)) => build::message(&db, check.txn, id)?.map(agent_and_text),
@@ -148,7 +180,7 @@ fn verify(check: &mut Check<'_, '_>, key: RecallKey, sum: u64, found: &mut HashS
         None => Some("nothing to be found is there any more"),
         Some((scope, _)) if owner(scope) != owner(key.scope) => Some("is found by another agent than its own"),
         Some((_, words)) if sum_of(&words) != sum => Some("has other words than its text"),
-        Some(_) if !found.insert(RecallKey { scope: owner(key.scope), id: key.id }) => Some("is there twice"),
+        Some(_) if !found.insert(key) => Some("is there twice"),
         Some(_) => None,
     };
     if let Some(what) = what {
@@ -169,36 +201,34 @@ const fn owner(scope: RecallScope) -> RecallScope {
     }
 }
 
-/// Everything that has to be in the index is in it.
-fn complete(check: &mut Check<'_, '_>, found: &HashSet<RecallKey>) -> Result<()> {
+/// Everything that has to be in the index is in it. What was found has agreed with its row.
+fn complete(check: &mut Check<'_, '_>, found: &Found) -> Result<()> {
     let db = *check.db;
+    let is_new = |id: SaidId| !found.said.contains_key(&id);
     check.each(&db.messages, |check, id, _| {
-        let row = build::message(&db, check.txn, id)?;
-        is_there(check, row, found)
+        if is_new(SaidId::Message(id)) { missing(check, build::message(&db, check.txn, id)?) } else { Ok(()) }
     })?;
     check.each(&db.outbound, |check, id, _| {
-        let row = build::answer(&db, check.txn, id)?;
-        is_there(check, row, found)
+        if is_new(SaidId::Answer(id)) { missing(check, build::answer(&db, check.txn, id)?) } else { Ok(()) }
     })?;
     check.each(&db.skips, |check, id, _| {
-        let row = build::skip(&db, check.txn, id)?;
-        is_there(check, row, found)
+        if is_new(SaidId::Skip(id)) { missing(check, build::skip(&db, check.txn, id)?) } else { Ok(()) }
     })?;
     check.each(&db.held_messages, |check, key, _| {
-        let (scope, id) = (RecallScope::Held(key.approval), SaidId::Held(key.body));
         let text = build::held(&db, check.txn, key)?;
-        if text.is_some_and(|text| !text.words().is_empty()) && !found.contains(&RecallKey { scope, id }) {
+        if text.is_some_and(|text| !text.words().is_empty()) && !found.held.contains(&key) {
             check.report(&db.held_messages, &key, "cannot be found by a search");
         }
         Ok(())
     })
 }
 
-fn is_there(check: &mut Check<'_, '_>, row: Option<Indexed>, found: &HashSet<RecallKey>) -> Result<()> {
+/// Reports a text that is not in the index, unless it has no words, or is not indexed yet.
+fn missing(check: &mut Check<'_, '_>, row: Option<Indexed>) -> Result<()> {
     let db = *check.db;
     let Some(Indexed { scope, id, text, .. }) = row else { return Ok(()) };
     let waits = build::progress(&db, check.txn, id)?.is_some_and(|progress| progress.is_missing(id.number()));
-    if !waits && !found.contains(&RecallKey { scope: owner(scope), id }) && !text.words().is_empty() {
+    if !waits && !text.words().is_empty() {
         check.report(&db.recall_new, &RecallKey { scope, id }, "cannot be found by a search");
     }
     Ok(())
