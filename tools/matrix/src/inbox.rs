@@ -137,11 +137,12 @@ impl Inbox {
     }
 
     fn session(&mut self, wait: &mut Duration) -> Result<(), Over> {
+        // First, because what is written before the first place is not for an agent.
+        let mut since = self.begin()?;
         if let Some(sealed) = &self.sealed {
             sealed.crypto.sign_device()?;
             sealed.crypto.distrust_lists()?;
         }
-        let mut since = self.begin()?;
         let mut poll = Duration::ZERO;
         loop {
             let answer = match self.sync(Some(&since), poll) {
