@@ -70,8 +70,11 @@ impl ParkedMessages {
     }
 
     pub(crate) fn remove(&mut self, room: &str, id: &str) -> Result<()> {
-        self.table.write(|batch| batch.delete(&key(Kind::Parked, &[room, id])))?;
-        self.all.retain(|parked| parked.room != room || parked.id() != id);
+        let is_it = |parked: &Parked| parked.room == room && parked.id() == id;
+        if self.all.iter().any(is_it) {
+            self.table.write(|batch| batch.delete(&key(Kind::Parked, &[room, id])))?;
+            self.all.retain(|parked| !is_it(parked));
+        }
         Ok(())
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct Crypto {
     table: Table,
     /// Requests of the machine are sent by one thread at a time.
     turn: Arc<Mutex<()>>,
+    /// What the server said last of this device's keys.
+    counts: Arc<Mutex<[Option<Value>; 2]>>,
     /// Keys of people that the owner has agreed to, by their ids.
     agreed: Arc<BTreeMap<String, String>>,
 }
@@ -76,8 +78,8 @@ impl Crypto {
         }
         let table = store.table().clone();
         let machine = runtime.block_on(OlmMachine::with_store(&user, &id, store, None)).map_err(io::Error::other)?;
-        let (runtime, turn) = (Arc::new(runtime), Arc::default());
-        Ok(Some(Self { machine, api: api.clone(), runtime, table, turn, agreed: Arc::new(agreed) }))
+        let (runtime, turn, counts) = (Arc::new(runtime), Arc::default(), Arc::default());
+        Ok(Some(Self { machine, api: api.clone(), runtime, table, turn, counts, agreed: Arc::new(agreed) }))
     }
 
     fn run<T>(&self, work: impl Future<Output = T>) -> T {
@@ -93,9 +95,24 @@ impl Crypto {
         &self.table
     }
 
-    /// Takes what an answer to `sync` says about keys, and stores it together with the place after it. Whether there are new
-    /// keys for rooms.
-    pub(crate) fn receive(&self, answer: &Value) -> Result<bool, Trouble> {
+    /// Takes what an answer to `sync` says about keys, and stores it together with the place after it. An answer without news
+    /// of them writes nothing.
+    pub(crate) fn receive(&self, answer: &Value) -> Result<(), Trouble> {
+        let has =
+            |pointer: &str| answer.pointer(pointer).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+        let is_news = ["/to_device/events", "/device_lists/changed", "/device_lists/left"].into_iter().any(has);
+        let counts = ["/device_one_time_keys_count", "/device_unused_fallback_key_types"]
+            .map(|pointer| answer.pointer(pointer).cloned());
+        let mut known = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_news && *known == counts {
+            return Ok(());
+        }
+        self.store_news(answer)?;
+        *known = counts;
+        Ok(())
+    }
+
+    fn store_news(&self, answer: &Value) -> Result<(), Trouble> {
         let field = |pointer: &str| answer.pointer(pointer).cloned();
         let lists = field("/device_lists").unwrap_or_else(|| json!({}));
         let events = field("/to_device/events").unwrap_or_else(|| json!([]));
@@ -112,9 +129,7 @@ impl Crypto {
             unused_fallback_keys: unused.as_deref(),
             next_batch_token: answer.get("next_batch").and_then(Value::as_str).map(str::to_owned),
         };
-        let received = self.run(self.machine.receive_sync_changes(changes, &settings()));
-        let (_, keys) = received.map_err(fault)?;
-        Ok(!keys.is_empty())
+        self.run(self.machine.receive_sync_changes(changes, &settings())).map(drop).map_err(fault)
     }
 
     /// Devices may have changed without being told.
