@@ -9,7 +9,7 @@ daemon; it finds it by the directory in which this file is. The others find it b
 `Control`, and its result.
 
 Where a behaviour comes from: S the source of signal-cli (the class is named), D its manual signal-cli-jsonrpc(5), P reports
-of people who use it. Nobody has compared this with the real program."""
+of people who use it. This was not compared with the real program."""
 import base64, json, os, random, socket, socketserver, sys, threading, time
 
 WORD = next((word for word in sys.argv[1:] if word in ("serve", "say", "heard", "do", "jsonRpc")), "")

@@ -106,7 +106,7 @@ impl Signal {
         std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
     }
 
-    /// Waits until the bridge has a message on disk: before, nobody would have it if the bridge died.
+    /// Waits until the bridge has a message on disk: before, it would be lost if the bridge died.
     fn kept(&self, text: &str) {
         let is_spooled = || {
             let lines = self.inside("state/spool").into_iter().filter_map(|path| std::fs::read_to_string(path).ok());
@@ -212,7 +212,7 @@ fn files_and_long_texts_of_signal() {
     signal.says("\u{fffc} from a stranger", strange);
     signal.says("afterwards", json!({}));
     signal.answer(ANN, "afterwards");
-    // What has a strange name is nobody's.
+    // The files of strangers are removed, and so are those that were passed on.
     wait_for("signal-cli's files to go", || (signal.inside("state/signal-cli/attachments").len() == 1).then_some(()));
     let kept: Vec<Vec<u8>> = walk(&signal.host.data().join("files"));
     assert!(!kept.iter().any(|file| file == b"of a stranger"));

@@ -24,7 +24,7 @@ impl Crypto {
         serde_json::from_str(sealed.content.json().get()).map_err(fault)
     }
 
-    /// Gives the room's key to everybody who lacks it. Nobody gets it while a person there has another signing key than
+    /// Gives the room's key to the devices that lack it. None gets it while a person there has another signing key than
     /// before.
     pub(crate) fn share(&self, room: &str, people: &[String]) -> Result<(), Trouble> {
         let _turn = self.turn();

@@ -38,14 +38,14 @@ pub(crate) enum Kind {
     Pending = 17,
     Downloaded = 18,
     Custom = 19,
-    /// Which event has a place in the sequence of a key.
-    Index = 21,
     /// A message of a room that waits for its key.
     Parked = 20,
-    /// A device from which a person wrote.
-    Known = 23,
+    /// Which event has a place in the sequence of a key.
+    Index = 21,
     /// A room that is encrypted, whatever its server says later.
     Encrypted = 22,
+    /// A device from which a person wrote.
+    Known = 23,
 }
 
 /// The key of an entry, or the beginning of several.

@@ -79,7 +79,7 @@ pub(super) fn judged(answer: Answer) -> Result<u64, End> {
     }
 }
 
-/// How a message ended that nobody got. A message without results is a note to oneself, or for an empty group.
+/// How a message ended that reached no one. A message without results is a note to oneself, or for an empty group.
 fn failed(value: &Value) -> Option<End> {
     let results = value.get("results").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let failures: Vec<(&Value, Failure)> =
