@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use serde_json::Value;
 
 use crate::host::beside::failing;
-use crate::host::bridge_programs::program;
+use crate::host::bridge_programs::{kill, program};
 use crate::host::discord::Discord;
 use crate::host::documents::generated;
 use crate::host::mail::Mail;
@@ -316,12 +316,6 @@ fn running(file: &Path) -> Vec<u32> {
         words.starts_with(b"python3\0") && String::from_utf8_lossy(&words).contains(&file)
     };
     pids.filter(runs).collect()
-}
-
-fn kill(pid: u32) {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    // It may have ended meanwhile.
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
 }
 
 /// A daemon with the example as the channel `net`, and an agent that echoes in its chat.

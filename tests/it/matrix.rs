@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::host::bridge_programs;
+use crate::host::bridge_programs::{self, kill, running};
 use crate::host::matrix::Matrix;
 use crate::host::wait_for;
 
@@ -119,14 +119,7 @@ impl Matrix {
 
     /// The processes of the bridge.
     fn running(&self) -> Vec<u32> {
-        let program = self.program().display().to_string();
-        let all = std::fs::read_dir("/proc").unwrap().flatten();
-        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let runs = |pid: &u32| {
-            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            words.split(|byte| *byte == 0).next() == Some(program.as_bytes())
-        };
-        pids.filter(runs).collect()
+        running(&self.program())
     }
 
     fn listed(&self) -> Value {
@@ -321,12 +314,6 @@ fn nothing_is_lost_or_doubled_by_matrix() {
     matrix.host.start();
     texts.extend((0..120).map(|number| format!("many-{number}.")));
     matrix.once(&room, &texts);
-}
-
-fn kill(pid: u32) {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    // It may have ended meanwhile.
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
 }
 
 /// A server that was restored from a backup does not know the place of the bridge and does not say so: what is written then

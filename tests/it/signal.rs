@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::host::bridge_programs::program;
+use crate::host::bridge_programs::{kill, program, running};
 use crate::host::signal::{ALL, ANN, BOB, BOT, EVE, FEW, NUMBER, Signal};
 use crate::host::{wait_for, wait_for_or};
 
@@ -123,21 +123,8 @@ impl Signal {
 
     /// The processes of the bridge.
     fn running(&self) -> Vec<u32> {
-        let program = self.directory.path().join("hearth-networks").display().to_string();
-        let all = std::fs::read_dir("/proc").unwrap().flatten();
-        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let runs = |pid: &u32| {
-            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            words.split(|byte| *byte == 0).next() == Some(program.as_bytes())
-        };
-        pids.filter(runs).collect()
+        running(&self.directory.path().join("hearth-networks"))
     }
-}
-
-fn kill(pid: u32) {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    // It may have ended meanwhile.
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
 }
 
 #[test]
@@ -375,7 +362,7 @@ fn results_of_signal_cli_for_each_person() {
     assert_eq!(signal.count(BOB, "to Bob."), 0);
     // What can never be sent is told.
     fault(json!({ "type": "UNREGISTERED_FAILURE" }));
-    signal.says("to nobody.", json!({}));
+    signal.says("without an address.", json!({}));
     let failed = |row: &Value| row["value"]["state"].to_string().contains("has no account at Signal any more");
     wait_for("a message that failed", || signal.host.outgoing().into_iter().find(failed));
     fault(json!({ "error": -1, "text": "Invalid group" }));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::host::bridge_programs::program;
+use crate::host::bridge_programs::{kill, program, running};
 use crate::host::slack::Slack;
 use crate::host::{wait_for, wait_for_or};
 
@@ -118,21 +118,8 @@ impl Slack {
 
     /// The processes of the bridge.
     fn running(&self) -> Vec<u32> {
-        let program = self.directory.path().join("hearth-networks").display().to_string();
-        let all = std::fs::read_dir("/proc").unwrap().flatten();
-        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let runs = |pid: &u32| {
-            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            words.split(|byte| *byte == 0).next() == Some(program.as_bytes())
-        };
-        pids.filter(runs).collect()
+        running(&self.directory.path().join("hearth-networks"))
     }
-}
-
-fn kill(pid: u32) {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    // It may have ended meanwhile.
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
 }
 
 #[test]

@@ -1,9 +1,13 @@
-//! Bridges that are packages of their own.
+//! Bridges that are packages of their own, their processes, and stand-ins for their networks.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 use std::time::SystemTime;
+
+use serde_json::Value;
+
+use super::Host;
 
 /// The program `hearth-<name>`, built from `tools/<name>`. Panics if it is missing or older than its sources, because a test
 /// that skips itself then would never be noticed: `cargo test --workspace` builds all programs.
@@ -30,6 +34,31 @@ pub(crate) fn matrix() -> PathBuf {
         target.join("debug/hearth-matrix")
     });
     BUILT.clone()
+}
+
+/// The processes of a program.
+pub(crate) fn running(program: &Path) -> Vec<u32> {
+    let program = program.display().to_string();
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let runs = |pid: &u32| {
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).next() == Some(program.as_bytes())
+    };
+    pids.filter(runs).collect()
+}
+
+/// Kills a process, which may have ended meanwhile.
+pub(crate) fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
+}
+
+/// An operation of a stand-in for a network, which is a script.
+pub(crate) fn operate(host: &Host, script: &str, asked: &Value) -> Value {
+    let done = host.bare("python3").arg(script).arg("do").arg(asked.to_string()).output().unwrap();
+    assert!(done.status.success(), "{asked}: {}", String::from_utf8_lossy(&done.stderr));
+    serde_json::from_slice(&done.stdout).unwrap()
 }
 
 fn newest(directory: &Path) -> SystemTime {

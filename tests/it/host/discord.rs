@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
-use super::bridge_programs::program;
+use super::bridge_programs::{kill, operate, program, running};
 use super::{Host, wait_for};
 
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/discord_server.py");
@@ -66,9 +66,7 @@ impl Discord {
 
     /// Asks or changes something.
     pub(crate) fn asks(&self, what: &Value) -> Value {
-        let done = self.host.bare("python3").arg(SERVER).arg("do").arg(what.to_string()).output().unwrap();
-        assert!(done.status.success(), "{what}: {}", String::from_utf8_lossy(&done.stderr));
-        serde_json::from_slice(&done.stdout).unwrap()
+        operate(&self.host, SERVER, what)
     }
 
     /// Ann writes in the direct chat.
@@ -136,22 +134,11 @@ impl Discord {
 
     /// The processes of the bridge.
     pub(crate) fn running(&self) -> Vec<u32> {
-        let program = self.program().display().to_string();
-        let all = std::fs::read_dir("/proc").unwrap().flatten();
-        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let runs = |pid: &u32| {
-            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            words.split(|byte| *byte == 0).next() == Some(program.as_bytes())
-        };
-        pids.filter(runs).collect()
+        running(&self.program())
     }
 
     pub(crate) fn kill(&self) {
-        for pid in self.running() {
-            let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-            // It may have ended meanwhile.
-            rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
-        }
+        self.running().into_iter().for_each(kill);
     }
 
     pub(crate) fn stored(&self) -> String {

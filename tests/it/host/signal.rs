@@ -5,6 +5,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
+use super::bridge_programs::operate;
 use super::{Host, wait_for};
 
 const PEOPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/signal_server.py");
@@ -71,9 +72,7 @@ impl Signal {
     pub(crate) fn asks(&self, what: &str, with: Value) -> Value {
         let mut asked = with;
         asked["do"] = what.into();
-        let done = self.host.bare("python3").arg(PEOPLE).arg("do").arg(asked.to_string()).output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        serde_json::from_slice(&done.stdout).unwrap()
+        operate(&self.host, PEOPLE, &asked)
     }
 
     /// A copy of the program, so that a test kills no other's.

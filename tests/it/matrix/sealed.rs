@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{kill, part, walk};
+use super::{part, walk};
+use crate::host::bridge_programs::kill;
 use crate::host::matrix::Matrix;
 use crate::host::wait_for;
 

@@ -73,7 +73,7 @@ fn a_persons_own_messages_count_on_a_linked_device_only() {
     assert!(!to_all.is_note && to_all.chat == Chat::Group(GROUP.to_owned()));
     assert_eq!(with(sent(json!({ "destinationUuid": BOT })), false), None);
     assert_eq!(with(sent(json!({ "destinationUuid": BOT, "editMessage": {} })), true), None);
-    assert_eq!(with(sent(json!({})), true), None, "to nobody");
+    assert_eq!(with(sent(json!({})), true), None, "without a recipient");
 }
 
 #[test]
