@@ -345,15 +345,6 @@ impl Net {
         String::from_utf8(done.stdout).unwrap()
     }
 
-    /// What is in the store of messages and answers that did not end, for a failure.
-    fn state(&self) -> String {
-        let open = |table: &str| -> Vec<String> {
-            let rows = self.host.rows(table).into_iter().map(|row| row.to_string());
-            rows.filter(|row| !row.contains("Delivered") && !row.contains("Completed")).collect()
-        };
-        format!("{:#?}", ["messages", "outbound", "live_incarnations", "bridges"].map(open))
-    }
-
     /// How often people heard the answer to a text. Messages that waited together are one turn, whose answer has a line
     /// for each.
     fn answers(&self, text: &str) -> usize {
@@ -421,7 +412,9 @@ fn nothing_is_lost_or_doubled_when_bridge_and_daemon_are_killed() {
         }
     }
     for text in &texts {
-        wait_for_or(&format!("the answer to {text}"), &mut || (net.answers(text) > 0).then_some(()), || net.state());
+        wait_for_or(&format!("the answer to {text}"), &mut || (net.answers(text) > 0).then_some(()), || {
+            net.host.unfinished()
+        });
     }
     for text in &texts {
         assert_eq!(net.answers(text), 1, "{text}");

@@ -238,6 +238,15 @@ impl Host {
         rows_of(&self.data(), table)
     }
 
+    /// Rows of what has not ended well, for the message of a test that waits for it.
+    pub(crate) fn unfinished(&self) -> String {
+        let open = |table: &str| -> Vec<String> {
+            let rows = self.rows(table).into_iter().map(|row| row.to_string());
+            rows.filter(|row| !row.contains("Delivered") && !row.contains("Completed")).collect()
+        };
+        format!("{:#?}", ["messages", "outbound", "live_incarnations", "bridges"].map(open))
+    }
+
     /// `hearth-dump` on this data directory.
     pub(crate) fn dump(&self, arguments: &[&str]) -> Ended {
         let mut command = self.bare(env!("CARGO_BIN_EXE_hearth-dump"));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::host::bridge_programs::{kill, program, running};
 use crate::host::mail::Mail;
-use crate::host::wait_for;
+use crate::host::{wait_for, wait_for_or};
 
 impl Mail {
     /// A person writes to the bot.
@@ -23,7 +23,9 @@ impl Mail {
     /// The first answer with a text.
     fn answer(&self, text: &str) -> Value {
         let has = |mail: &Value| mail["text"].as_str().is_some_and(|found| found.contains(text));
-        wait_for(&format!("the answer with {text}"), || self.answers().into_iter().find(has))
+        wait_for_or(&format!("the answer with {text}"), &mut || self.answers().into_iter().find(has), || {
+            self.host.unfinished()
+        })
     }
 
     /// Starts a daemon with the mailbox as the channel `mail`, of which Ann's chat has an agent.

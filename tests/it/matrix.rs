@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::host::bridge_programs::{self, kill, running};
 use crate::host::matrix::Matrix;
-use crate::host::wait_for;
+use crate::host::{wait_for, wait_for_or};
 
 mod sealed;
 
@@ -58,7 +58,9 @@ impl Matrix {
     /// The first answer with a text.
     fn answer(&self, room: &str, text: &str) -> Value {
         let has = |content: &Value| content["body"].as_str().is_some_and(|found| found.contains(text));
-        wait_for(&format!("the answer with {text}"), || self.answers("ann", room).into_iter().find(has))
+        wait_for_or(&format!("the answer with {text}"), &mut || self.answers("ann", room).into_iter().find(has), || {
+            self.host.unfinished()
+        })
     }
 
     /// What a person is in a room.

@@ -87,8 +87,7 @@ impl Signal {
     fn answer(&self, chat: &str, text: &str) -> Value {
         let has = |message: &Value| message["text"].as_str().is_some_and(|found| found.contains(text));
         wait_for_or(&format!("the answer with {text}"), &mut || self.sent(chat).into_iter().find(has), || {
-            let queue = self.asks("known", json!({}));
-            format!("{:#?}", [self.listed(), self.host.outgoing().into(), self.host.rows("bodies").into(), queue])
+            format!("{:#}\n{}", self.listed(), self.host.unfinished())
         })
     }
 

@@ -78,16 +78,7 @@ impl Slack {
     fn answer(&self, chat: &str, text: &str) -> Value {
         let has = |message: &Value| message["text"].as_str().is_some_and(|found| found.contains(text));
         wait_for_or(&format!("the answer with {text}"), &mut || self.answers(chat).into_iter().find(has), || {
-            format!(
-                "{:#?}",
-                [
-                    self.listed(),
-                    self.host.outgoing().into(),
-                    self.host.rows("bodies").into(),
-                    self.asked("").into(),
-                    self.asks("known", json!({}))
-                ]
-            )
+            format!("{:#}\n{}", self.listed(), self.host.unfinished())
         })
     }
 

@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use serde_json::{Value, json};
 
 use super::bridge_programs::{kill, operate, program, running};
-use super::{Host, wait_for};
+use super::{Host, wait_for, wait_for_or};
 
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/discord_server.py");
 
@@ -87,7 +87,9 @@ impl Discord {
     /// The first answer with a text.
     pub(crate) fn answer(&self, text: &str) -> Value {
         let has = |message: &Value| message["shown"].as_str().is_some_and(|shown| shown.contains(text));
-        wait_for(&format!("the answer with {text}"), || self.heard().into_iter().find(has))
+        wait_for_or(&format!("the answer with {text}"), &mut || self.heard().into_iter().find(has), || {
+            self.host.unfinished()
+        })
     }
 
     pub(crate) fn facts(&self) -> Value {
