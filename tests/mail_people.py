@@ -116,6 +116,10 @@ maillog_file_prefixes = {here}
 message_size_limit = 2000000
 # smtpd ends while Dovecot is away, which knows the passwords. By default Postfix then starts none for a minute.
 service_throttle_time = 1s
+# Mail that finds Dovecot away is tried again at once. By default it waits for five minutes.
+queue_run_delay = 1s
+minimal_backoff_time = 1s
+maximal_backoff_time = 2s
 in_flow_delay = 0
 """
 

@@ -244,7 +244,7 @@ impl Host {
             let rows = self.rows(table).into_iter().map(|row| row.to_string());
             rows.filter(|row| !row.contains("Delivered") && !row.contains("Completed")).collect()
         };
-        format!("{:#?}", ["messages", "outbound", "live_incarnations", "bridges"].map(open))
+        format!("{:#?}", ["messages", "outbound", "live", "bridges"].map(open))
     }
 
     /// `hearth-dump` on this data directory.
