@@ -7,6 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::de::IgnoredAny;
+
+/// How the name of a file ends while it is being written.
+const NEW: &str = ".new";
+
 /// The number of a line. Later lines have higher ones.
 pub(super) type Number = u64;
 
@@ -25,12 +30,12 @@ impl Spool {
         for entry in fs::read_dir(directory)? {
             let name = entry?.file_name();
             let name = name.to_string_lossy();
-            match name.parse() {
-                Ok(number) => numbers.push(number),
-                // A crash cut it short; signal-cli has still got it, or it is lost with the pipe.
-                Err(_) if name.ends_with(".new") => fs::remove_file(directory.join(&*name))?,
-                Err(_) => {}
-            }
+            let number = match (name.parse(), name.strip_suffix(NEW).map(str::parse)) {
+                (Ok(number), _) => number,
+                (Err(_), Some(Ok(number))) if recovered(directory, number)? => number,
+                (Err(_), _) => continue,
+            };
+            numbers.push(number);
         }
         numbers.sort_unstable();
         let last = Arc::new(AtomicU64::new(numbers.last().copied().unwrap_or_default()));
@@ -40,7 +45,7 @@ impl Spool {
     /// Adds a line. It is on disk afterwards.
     pub(super) fn add(&self, line: &[u8]) -> io::Result<Number> {
         let number = self.last.fetch_add(1, Ordering::SeqCst) + 1;
-        let new = self.directory.join(format!("{number}.new"));
+        let new = self.directory.join(format!("{number}{NEW}"));
         let mut file = File::create(&new)?;
         file.write_all(line)?;
         file.sync_all()?;
@@ -68,6 +73,19 @@ impl Spool {
     }
 }
 
+/// Keeps what was being written when the bridge died if it is whole, since signal-cli has forgotten the message. What was
+/// cut short is removed.
+fn recovered(directory: &Path, number: Number) -> io::Result<bool> {
+    let new = directory.join(format!("{number}{NEW}"));
+    if serde_json::from_slice::<IgnoredAny>(&fs::read(&new)?).is_err() {
+        return fs::remove_file(new).map(|()| false);
+    }
+    File::open(&new)?.sync_all()?;
+    fs::rename(new, directory.join(number.to_string()))?;
+    File::open(directory)?.sync_all()?;
+    Ok(true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,5 +107,19 @@ mod tests {
         assert_eq!(again.get(numbers[1]).unwrap(), None);
         assert_eq!(again.add(b"more").unwrap(), 13);
         assert!(!directory.join("99.new").exists());
+    }
+
+    /// The bridge is killed after a line was written, and before its file has its name.
+    #[test]
+    fn a_whole_line_without_its_name_is_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path();
+        Spool::open(directory).unwrap().0.add(b"{}").unwrap();
+        fs::write(directory.join("2.new"), "{\"a\": [1]}").unwrap();
+        fs::write(directory.join("3.new"), "{\"a\": [1").unwrap();
+        let (again, there) = Spool::open(directory).unwrap();
+        assert_eq!(there, [1, 2]);
+        assert_eq!(again.get(2).unwrap().as_deref(), Some(&b"{\"a\": [1]}"[..]));
+        assert_eq!(fs::read_dir(directory).unwrap().count(), 2, "what was cut short is removed");
     }
 }
