@@ -519,7 +519,7 @@ def shown(message):
 def control(asked):
     """`set`: changes behaviour. `rule`: what the next matching requests are answered with, or `after`: cut after they were done.
     `say`: somebody writes. `event`: an event of the gateway, as it is. `press`: a button. `frame`, `close`, `abort`: to all
-    connections. `forget`: sessions end. `heard`, `facts`: what there is."""
+    connections. `forget`: sessions end. `all`: several of these. `heard`, `facts`: what there is."""
     with LOCK:
         if "set" in asked:
             WORLD.set.update(asked["set"])
@@ -529,6 +529,8 @@ def control(asked):
             WORLD.sessions.clear()
     if "say" in asked:
         return say(**asked["say"])
+    if "all" in asked:
+        return [control(each) for each in asked["all"]]
     if "event" in asked:
         tell(asked["event"]["t"], asked["event"]["d"])
     if "press" in asked:

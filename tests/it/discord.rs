@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::host::discord::{ANN, DIRECT, Discord, EVE, GENERAL, THREAD};
-use crate::host::wait_for;
+use crate::host::{wait_for, wait_for_or};
 
 #[test]
 fn conversations_on_discord() {
@@ -125,9 +125,11 @@ fn connections_to_the_gateway_go_on() {
 
 /// Each text was answered once, and stored once.
 fn once(discord: &Discord, texts: &[String]) {
-    for text in texts {
-        discord.answer(text);
-    }
+    let has_all = || {
+        let shown: Vec<String> = discord.heard().iter().map(|message| message["shown"].to_string()).collect();
+        texts.iter().all(|text| shown.iter().any(|shown| shown.contains(text.as_str()))).then_some(())
+    };
+    wait_for_or("all answers", &mut || has_all(), || discord.host.unfinished());
     // A second copy would come within moments.
     std::thread::sleep(Duration::from_secs(2));
     let all: String =
@@ -162,10 +164,10 @@ fn nothing_is_lost_or_doubled_on_discord() {
     // More than one page, while the session ended and no bridge ran.
     discord.host.stop();
     discord.asks(&json!({ "forget": true }));
-    for number in 0..120 {
-        texts.push(format!("many-{number}."));
-        discord.writes(&json!({ "text": texts.last().unwrap(), "silent": true }));
-    }
+    let many: Vec<String> = (0..120).map(|number| format!("many-{number}.")).collect();
+    let says: Vec<Value> = many.iter().map(|text| json!({ "say": { "text": text, "silent": true } })).collect();
+    discord.asks(&json!({ "all": says }));
+    texts.extend(many);
     discord.host.start();
     once(&discord, &texts);
 }

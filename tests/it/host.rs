@@ -242,9 +242,9 @@ impl Host {
     pub(crate) fn unfinished(&self) -> String {
         let open = |table: &str| -> Vec<String> {
             let rows = self.rows(table).into_iter().map(|row| row.to_string());
-            rows.filter(|row| !row.contains("Delivered") && !row.contains("Completed")).collect()
+            rows.filter(|row| !["Delivered", "Completed", "Closed"].iter().any(|end| row.contains(end))).collect()
         };
-        format!("{:#?}", ["messages", "outbound", "live", "bridges"].map(open))
+        format!("{:#?}", ["messages", "outbound", "incarnations", "bridges"].map(open))
     }
 
     /// `hearth-dump` on this data directory.

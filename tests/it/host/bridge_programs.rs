@@ -1,7 +1,7 @@
 //! Bridges that are packages of their own, their processes, and stand-ins for their networks.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::time::SystemTime;
 
@@ -34,6 +34,23 @@ pub(crate) fn matrix() -> PathBuf {
         target.join("debug/hearth-matrix")
     });
     BUILT.clone()
+}
+
+/// The results of `hearth bridge test` with these arguments. The bridge has a minute for each answer, because other tests
+/// run beside it.
+pub(crate) fn kit(host: &Host, arguments: &[&str], bridge: &[&str]) -> Value {
+    kit_within(host, "60", arguments, bridge)
+}
+
+/// The same with other seconds for an answer.
+pub(crate) fn kit_within(host: &Host, seconds: &str, arguments: &[&str], bridge: &[&str]) -> Value {
+    let data = host.data().display().to_string();
+    let words = ["bridge", "test", "--json", "--data", &data, "--patience", seconds];
+    // Not as other commands, which have less time than its cases take together.
+    let mut command = host.bare(env!("CARGO_BIN_EXE_hearth"));
+    command.args([&words[..], arguments, &["--"], bridge].concat()).stdin(Stdio::null());
+    let ended = command.output().unwrap();
+    serde_json::from_slice(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
 }
 
 /// The processes of a program.

@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
-use super::bridge_programs::{kill, operate, program, running};
+use super::bridge_programs::{kill, kit, operate, program, running};
 use super::{Host, wait_for, wait_for_or};
 
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/discord_server.py");
@@ -55,13 +55,8 @@ impl Discord {
         let settings = json!({ "server": self.server() }).to_string();
         let bridge = program("networks").display().to_string();
         let token = format!("file:{}", self.directory.path().join("token").display());
-        let words = ["bridge", "test", "--json", "--network", SERVER, "--settings", &settings, "--chat", DIRECT];
-        let data = self.host.data().display().to_string();
-        let words = [&words[..], &["--token", &token, "--data", &data, "--", &bridge, "discord"]].concat();
-        // Sessions begin with pauses between them, so it takes longer than other programs may.
-        let mut command = self.host.bare(env!("CARGO_BIN_EXE_hearth"));
-        let ended = command.args(&words).stdin(Stdio::null()).output().unwrap();
-        serde_json::from_slice(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
+        let words = ["--network", SERVER, "--settings", &settings, "--chat", DIRECT, "--token", &token];
+        kit(&self.host, &words, &[&bridge, "discord"])
     }
 
     /// Asks or changes something.

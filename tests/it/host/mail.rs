@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
-use super::bridge_programs::program;
+use super::bridge_programs::{kit, program};
 use super::{Host, skipped, wait_for};
 
 const PEOPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mail_people.py");
@@ -59,11 +59,8 @@ impl Mail {
         let token = self.directory.path().join("token");
         std::fs::write(&token, "password-of-the-bot").unwrap();
         let token = format!("file:{}", token.display());
-        let words = ["bridge", "test", "--json", "--network", PEOPLE, "--settings", &settings, "--chat"];
-        let words = [&words[..], &["ann@friend.test", "--token", &token, "--", &bridge]].concat();
-        // Its cases wait for servers most of the time, longer than other programs may take.
-        let ended = self.host.command(&words).stdin(Stdio::null()).output().unwrap();
-        serde_json::from_slice(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
+        let words = ["--network", PEOPLE, "--settings", &settings, "--chat", "ann@friend.test", "--token", &token];
+        kit(&self.host, &words, &[&bridge])
     }
 
     pub(crate) fn people(&self, words: &[&str]) -> String {

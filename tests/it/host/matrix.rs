@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
-use super::bridge_programs;
+use super::bridge_programs::{self, kit};
 use super::{Host, skipped, wait_for};
 
 const SEALED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/matrix_sealed.py");
@@ -70,14 +70,10 @@ impl Matrix {
 
     fn test_in(&self, chat: &str, people: &str, only: &str) -> Value {
         let settings = json!({ "server": self.server() }).to_string();
-        let (chat, bridge) = (chat.to_owned(), bridge_programs::matrix().display().to_string());
+        let bridge = bridge_programs::matrix().display().to_string();
         let token = format!("file:{}", self.directory.path().join("token-bot").display());
-        let words =
-            ["bridge", "test", "--json", "--network", people, "--settings", &settings, "--chat", &chat, "--only", only];
-        let words = [&words[..], &["--token", &token, "--", &bridge]].concat();
-        // Its cases wait for the server most of the time, longer than other programs may take.
-        let ended = self.host.command(&words).stdin(Stdio::null()).output().unwrap();
-        serde_json::from_slice(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
+        let words = ["--network", people, "--settings", &settings, "--chat", chat, "--only", only, "--token", &token];
+        kit(&self.host, &words, &[&bridge])
     }
 
     /// Starts the server for people with encryption; none where that is not possible.

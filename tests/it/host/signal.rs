@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
-use super::bridge_programs::operate;
+use super::bridge_programs::{kit, operate};
 use super::{Host, wait_for};
 
 const PEOPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/signal_server.py");
@@ -58,14 +58,8 @@ impl Signal {
     /// Runs the kit.
     pub(crate) fn test(&self, bridge: &Path) -> Value {
         let settings = json!({ "account": NUMBER }).to_string();
-        let words = ["bridge", "test", "--json", "--network", PEOPLE, "--settings", &settings, "--chat", ANN];
-        let (bridge, cli) = (bridge.display().to_string(), self.cli());
-        let data = self.host.data().display().to_string();
-        // What comes after the program is for the bridge.
-        let words = [&words[..], &["--data", &data, "--", &bridge, "signal", &cli]].concat();
-        let mut command = self.host.bare(env!("CARGO_BIN_EXE_hearth"));
-        let ended = command.args(&words).stdin(Stdio::null()).output().unwrap();
-        serde_json::from_slice(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
+        let words = ["--network", PEOPLE, "--settings", &settings, "--chat", ANN];
+        kit(&self.host, &words, &[&bridge.display().to_string(), "signal", &self.cli()])
     }
 
     /// An operation of the stand-in.

@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
-use super::bridge_programs::operate;
+use super::bridge_programs::{kit, operate};
 use super::{Host, wait_for};
 
 const PEOPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/slack_server.py");
@@ -51,26 +51,9 @@ impl Slack {
     pub(crate) fn test(&self, bridge: &Path) -> Value {
         let settings = json!({ "server": self.server() }).to_string();
         let (token, secret) = (self.token("token-bot"), self.token("token-app"));
-        let words = [
-            "bridge",
-            "test",
-            "--json",
-            "--network",
-            PEOPLE,
-            "--settings",
-            &settings,
-            "--token",
-            &token,
-            "--chat",
-            DIRECT,
-        ];
-        let bridge = bridge.display().to_string();
-        let data = self.host.data().display().to_string();
-        // What comes after the program is for the bridge.
-        let words = [&words[..], &["--secret", &secret, "--data", &data, "--", &bridge, "slack"]].concat();
-        let mut command = self.host.bare(env!("CARGO_BIN_EXE_hearth"));
-        let ended = command.args(&words).stdin(Stdio::null()).output().unwrap();
-        serde_json::from_slice(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
+        let words =
+            ["--network", PEOPLE, "--settings", &settings, "--token", &token, "--secret", &secret, "--chat", DIRECT];
+        kit(&self.host, &words, &[&bridge.display().to_string(), "slack"])
     }
 
     /// An operation of the stand-in.

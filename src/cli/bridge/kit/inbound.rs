@@ -1,13 +1,17 @@
 //! Cases about messages of people.
 
+use std::time::Duration;
+
 use hearth_bridge::{Event, FromBridge, ToBridge};
 
 use super::network::Network;
-use super::peer::{Peer, SOON};
+use super::peer::Peer;
 use super::{Case, Kit, Verdict};
 
 /// Messages in a burst.
 const BURST: usize = 20;
+/// How long a second copy of a message is looked for.
+const MOMENT: Duration = Duration::from_millis(2_500);
 
 const NEEDS_NETWORK: Verdict = Verdict::NotTried("it needs --network");
 
@@ -62,8 +66,9 @@ fn arrived(frame: &FromBridge) -> Option<Arrived> {
 
 /// Waits for the message with a text, which is not answered.
 fn wait(peer: &mut Peer<'_>, text: &str) -> Result<Arrived, String> {
-    let found = peer.until(SOON * 2, |frame| arrived(frame).filter(|message| message.text.contains(text)))?;
-    found.ok_or_else(|| "the message did not arrive within 10 s".to_owned())
+    let patience = peer.kit.patience * 2;
+    let found = peer.until(patience, |frame| arrived(frame).filter(|message| message.text.contains(text)))?;
+    found.ok_or_else(|| format!("the message did not arrive within {patience:?}"))
 }
 
 /// The frame of the message with a text, accepted.
@@ -73,9 +78,9 @@ fn taken(peer: &mut Peer<'_>, text: &str) -> Result<Arrived, String> {
     Ok(message)
 }
 
-/// Whether a message with this text comes within some seconds; others are taken.
+/// Whether a message with this text comes within a moment; others are taken.
 fn comes(peer: &mut Peer<'_>, text: &str) -> Result<Option<Arrived>, String> {
-    peer.until(SOON / 2, |frame| arrived(frame).filter(|message| message.text.contains(text)))
+    peer.until(MOMENT, |frame| arrived(frame).filter(|message| message.text.contains(text)))
 }
 
 fn say<'k>(kit: &'k Kit<'_>, text: &str) -> Result<Option<&'k Network>, String> {
@@ -109,7 +114,8 @@ fn order(kit: &Kit<'_>) -> Result<Verdict, String> {
     let texts: Vec<String> = (0..BURST).map(|_| kit.text("burst")).collect();
     texts.iter().try_for_each(|text| network.say(text))?;
     for text in &texts {
-        let next = peer.until(SOON * 2, |frame| arrived(frame).filter(|message| message.text.contains("burst")))?;
+        let next =
+            peer.until(kit.patience * 2, |frame| arrived(frame).filter(|message| message.text.contains("burst")))?;
         let next = next.ok_or_else(|| format!("`{text}` did not arrive"))?;
         peer.send(&ToBridge::Taken { taken: next.seq, report: None })?;
         if !next.text.contains(text.as_str()) {
@@ -172,7 +178,7 @@ fn killed_after(kit: &Kit<'_>) -> Result<Verdict, String> {
         return Ok(NEEDS_NETWORK);
     }
     let mut first = None;
-    let found = peer.until(SOON * 2, |frame| {
+    let found = peer.until(kit.patience * 2, |frame| {
         let message = arrived(frame).filter(|message| message.text.contains(&text))?;
         if let FromBridge::Event { cursors, .. } = frame {
             kit.store(cursors);
@@ -180,7 +186,7 @@ fn killed_after(kit: &Kit<'_>) -> Result<Verdict, String> {
         first = Some(message.id.clone());
         Some(message.seq)
     })?;
-    let seq = found.ok_or("the message did not arrive within 10 s")?;
+    let seq = found.ok_or_else(|| format!("the message did not arrive within {:?}", kit.patience * 2))?;
     peer.send(&ToBridge::Taken { taken: seq, report: None })?;
     peer.kill();
     drop(peer);

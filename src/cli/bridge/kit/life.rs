@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use hearth_bridge::{Empty, FromBridge, PROTOCOL, Place, ShutDown, ToBridge};
 
-use super::peer::{Peer, SOON, Step};
+use super::peer::{Peer, Step};
 use super::{Case, Kit, Verdict};
 
 /// Memory that a bridge may use after many messages.
@@ -33,7 +33,7 @@ fn ready(kit: &Kit<'_>) -> Result<Verdict, String> {
 fn protocol(kit: &Kit<'_>) -> Result<Verdict, String> {
     let mut peer = Peer::greet(kit, PROTOCOL + 98)?;
     loop {
-        match peer.step(SOON)? {
+        match peer.step(kit.patience)? {
             Step::Frame(FromBridge::Ready { ready }) => {
                 return Err(format!("it is ready for protocol {}, which the daemon does not speak", ready.protocol));
             }
@@ -47,7 +47,8 @@ fn protocol(kit: &Kit<'_>) -> Result<Verdict, String> {
 fn pong(peer: &mut Peer<'_>, number: u64) -> Result<(), String> {
     peer.send(&ToBridge::Ping { ping: number })?;
     let answer = |frame: &FromBridge| matches!(frame, FromBridge::Pong { pong, .. } if *pong == number).then_some(());
-    peer.until(SOON, answer)?.ok_or_else(|| format!("no answer to ping {number} within 5 s"))
+    let patience = peer.kit.patience;
+    peer.until(patience, answer)?.ok_or_else(|| format!("no answer to ping {number} within {patience:?}"))
 }
 
 fn ping(kit: &Kit<'_>) -> Result<Verdict, String> {
@@ -104,9 +105,10 @@ fn daemon_killed(kit: &Kit<'_>) -> Result<Verdict, String> {
 }
 
 fn ends(peer: &Peer<'_>) -> Result<Verdict, String> {
-    match peer.end(SOON) {
+    let patience = peer.kit.patience;
+    match peer.end(patience) {
         Some(_) => Ok(Verdict::Passed),
-        None => Err("it still runs after 5 s".to_owned()),
+        None => Err(format!("it still runs after {patience:?}")),
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use hearth_bridge::Cursors;
 use serde::Serialize;
@@ -59,6 +60,8 @@ struct Kit<'a> {
     command: Vec<String>,
     directory: PathBuf,
     hold: Hold,
+    /// How long the bridge may take to answer.
+    patience: Duration,
     settings: serde_json::Map<String, serde_json::Value>,
     token: String,
     secret: Option<String>,
@@ -155,6 +158,7 @@ impl<'a> Kit<'a> {
             command,
             directory: scratch.join("bridge"),
             hold: if args.unconfined { Hold::Unconfined } else { Hold::Confined },
+            patience: Duration::from_secs(args.patience),
             settings,
             token,
             secret,

@@ -16,14 +16,12 @@ use crate::daemon::bridges::{self, Program, Reports, StartedBridge};
 
 /// How long a bridge may take to be ready.
 const READY: Duration = Duration::from_secs(30);
-/// How long any other answer may take.
-pub(super) const SOON: Duration = Duration::from_secs(5);
 /// Pause between two looks at the socket.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A running bridge.
 pub(super) struct Peer<'a> {
-    kit: &'a Kit<'a>,
+    pub(super) kit: &'a Kit<'a>,
     process: StartedBridge,
     ended: Receiver<String>,
     lines: Lines,
@@ -57,7 +55,7 @@ impl<'a> Peer<'a> {
         };
         let process = bridges::start(kit.paths, &program, reports)?;
         process.socket.set_read_timeout(Some(LOOK)).map_err(|error| error.to_string())?;
-        process.socket.set_write_timeout(Some(SOON)).map_err(|error| error.to_string())?;
+        process.socket.set_write_timeout(Some(kit.patience)).map_err(|error| error.to_string())?;
         let mut peer = Self { kit, process, ended, lines: Lines::default(), ready: None, begun: Vec::new() };
         let files = peer.kit.directory.join("files").display().to_string();
         let hello = Hello {
@@ -76,12 +74,12 @@ impl<'a> Peer<'a> {
     /// Starts the bridge and waits until it is ready.
     pub(super) fn start(kit: &'a Kit<'a>) -> Result<Self, String> {
         let mut peer = Self::greet(kit, PROTOCOL)?;
-        let ready = peer.until(READY, |frame| match frame {
+        let ready = peer.until(READY.max(kit.patience), |frame| match frame {
             FromBridge::Ready { ready } => Some(Ok(ready.clone())),
             FromBridge::Failed { failed } => Some(Err(format!("it failed: {}", failed.why))),
             _ => None,
         });
-        let ready = ready?.ok_or("it was not ready within 30 s")??;
+        let ready = ready?.ok_or_else(|| format!("it was not ready within {:?}", READY.max(kit.patience)))??;
         if ready.protocol != PROTOCOL {
             return Err(format!("it speaks the protocol {}, not {PROTOCOL}", ready.protocol));
         }
@@ -187,11 +185,11 @@ impl<'a> Peer<'a> {
 
     /// Waits for an outcome.
     pub(super) fn outcome(&mut self, deliver: &Deliver) -> Result<Outcome, String> {
-        let outcome = self.until(SOON * 2, |frame| match frame {
+        let outcome = self.until(self.kit.patience * 2, |frame| match frame {
             FromBridge::Outcome { outcome } if outcome.id == deliver.id => Some(outcome.clone()),
             _ => None,
         })?;
-        let outcome = outcome.ok_or("there was no outcome within 10 s")?;
+        let outcome = outcome.ok_or_else(|| format!("there was no outcome within {:?}", self.kit.patience * 2))?;
         let may_have_left = matches!(outcome.result, Sent::Delivered | Sent::Uncertain);
         // A repeat may be answered from memory.
         if may_have_left && deliver.attempt == 1 && !self.begun.contains(&deliver.id) {
@@ -203,7 +201,7 @@ impl<'a> Peer<'a> {
     /// Kills it, as a power cut would.
     pub(super) fn kill(&self) {
         self.process.kill.kill();
-        drop(self.ended.recv_timeout(SOON));
+        drop(self.ended.recv_timeout(self.kit.patience));
     }
 
     /// Closes the socket, as a daemon that dies does.
@@ -217,7 +215,7 @@ impl<'a> Peer<'a> {
     }
 
     fn how(&self) -> String {
-        self.end(SOON).unwrap_or_else(|| "it closed its socket and goes on".to_owned())
+        self.end(self.kit.patience).unwrap_or_else(|| "it closed its socket and goes on".to_owned())
     }
 
     /// Its process, as the system numbers it.
@@ -230,7 +228,7 @@ impl Drop for Peer<'_> {
     fn drop(&mut self) {
         self.process.kill.kill();
         // The next process needs the directory.
-        drop(self.ended.recv_timeout(SOON));
+        drop(self.ended.recv_timeout(self.kit.patience));
     }
 }
 
