@@ -243,9 +243,15 @@ def mails(address):
         if os.path.isdir(directory):
             found += [os.path.join(directory, file) for file in os.listdir(directory)]
     found.sort(key=lambda path: (os.stat(path).st_mtime_ns, path))
-    result = []
+    result, taken = [], set()
     for path in found:
         message = email.message_from_binary_file(open(path, "rb"), policy=email.policy.default)
+        # Postfix hands a mail over again if Dovecot stopped before it said that it has it. It is the same mail with the same
+        # number in its queue, which the first server's header has.
+        first = (message.get_all("Received") or [path])[-1]
+        if first in taken:
+            continue
+        taken.add(first)
         body = message.get_body(("plain",))
         result.append({
             "headers": {key.lower(): str(value) for key, value in message.items()},

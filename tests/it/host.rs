@@ -49,6 +49,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 const FIRST_LOOK: Duration = Duration::from_millis(2);
 /// Longest time between two polls.
 const LAST_LOOK: Duration = Duration::from_millis(25);
+/// Longest rest after a look that took long itself.
+const LOOK_REST: Duration = Duration::from_millis(500);
 /// The daemon's log line when it serves.
 const RUNNING: &str = "hearth is running";
 
@@ -506,10 +508,13 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
 pub(crate) fn wait_for_or<T>(what: &str, look: &mut dyn FnMut() -> Option<T>, detail: impl Fn() -> String) -> T {
     let (begin, mut pace) = (Instant::now(), FIRST_LOOK);
     loop {
+        let looked = Instant::now();
         if let Some(found) = look() {
             return found;
         }
         assert!(begin.elapsed() < PATIENCE, "{what}: waited for {PATIENCE:?} in vain; {}", detail());
+        // A look may start a program or read a store: what is waited for needs most of the processor.
+        std::thread::sleep((looked.elapsed() * 2).min(LOOK_REST));
         rest(&mut pace);
     }
 }
