@@ -3,5 +3,5 @@
 pub mod daemon;
 
 use hearth_base::{crash, model, time};
-use hearth_edges::{channel, clock, config, console, contracts, egress, gateway, mailbox, runtime, socket};
+use hearth_edges::{channel, clock, config, console, contracts, egress, gateway, mailbox, provider, runtime, socket};
 use {hearth_engine as engine, hearth_state as state};

@@ -78,9 +78,7 @@ fn provider(agents: &[Agent]) -> Option<Gap> {
 
 /// References to files and variables that do not exist, each once. A running daemon reports those of channels itself.
 fn secrets(references: &[SecretReference], unset: &[String], daemon: Option<&DaemonStatus>) -> Vec<Gap> {
-    let counts = |one: &&SecretReference| {
-        daemon.is_none() || matches!(one.user, ReferenceUser::Agent(_) | ReferenceUser::Secret(_))
-    };
+    let counts = |one: &&SecretReference| daemon.is_none() || !matches!(one.user, ReferenceUser::Channel(_));
     let mut users: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for one in references.iter().filter(counts) {
         users.entry(&one.reference).or_default().push(one.user.to_string());

@@ -16,6 +16,7 @@ use crate::state::{self, ChatKey, Reader};
 
 mod answers;
 mod find;
+mod heard;
 mod json;
 mod mutes;
 mod query;
@@ -277,6 +278,9 @@ fn print_content(event: &EventJson) -> Done {
     for file in &event.files {
         let error = file.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
         print::line(&format!("file    {} ({} bytes){error}", file.name, file.size))?;
+        if let Some(text) = file.transcript.as_ref().and_then(|transcript| transcript.text.as_ref()) {
+            print::line(&format!("heard   {text}"))?;
+        }
     }
     Ok(())
 }

@@ -22,6 +22,8 @@ pub enum Purpose {
     Rehearsal,
     /// The installation that the self-test attacks.
     SelfTest,
+    /// Audio for a program.
+    Speech,
     /// What a container is tried with.
     Trial,
     /// A copy of the store that is upgraded.
@@ -29,8 +31,16 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    const ALL: [Self; 7] =
-        [Self::Bridge, Self::Handshake, Self::Import, Self::Rehearsal, Self::SelfTest, Self::Trial, Self::Upgrade];
+    const ALL: [Self; 8] = [
+        Self::Bridge,
+        Self::Handshake,
+        Self::Import,
+        Self::Rehearsal,
+        Self::SelfTest,
+        Self::Speech,
+        Self::Trial,
+        Self::Upgrade,
+    ];
 
     const fn prefix(self) -> &'static str {
         match self {
@@ -39,6 +49,7 @@ impl Purpose {
             Self::Import => "hearth-import-",
             Self::Rehearsal => "hearth-rehearsal-",
             Self::SelfTest => "hearth-self-test-",
+            Self::Speech => "hearth-speech-",
             Self::Trial => "hearth-trial-",
             Self::Upgrade => "hearth-upgrade-",
         }

@@ -11,6 +11,7 @@ use super::skips::Skips;
 use super::state_file_sync::Groups;
 use super::stop::Stop;
 use super::typing::Typing;
+use super::voice::Voice;
 use crate::crash;
 use crate::engine::commit::Engine;
 use crate::model::delivery::{Delivery, DeliveryResult};
@@ -30,6 +31,8 @@ pub(super) struct Executor {
     pub(super) removals: BlobGc,
     /// The thread that looks for skip summaries.
     pub(super) skips: Arc<Skips>,
+    /// Speech.
+    pub(super) voice: Arc<Voice>,
     /// Typing indicators.
     pub(super) typing: Arc<Typing>,
     /// Whether anything new may be begun.
@@ -83,6 +86,10 @@ impl Executor {
                     crash::point("fetch");
                     channel.fetch(*fetch);
                 }
+            }
+            Effect::Transcribe(of) => {
+                crash::point("transcribe");
+                self.voice.transcribe(*of);
             }
             Effect::OpenDirect(user) => match self.channels.channel(user.channel()) {
                 Some(channel) => channel.open_direct(user),

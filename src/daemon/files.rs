@@ -3,6 +3,7 @@
 //! Unneeded files are found through the tables. A walk at the start and then every hour finds the rest: files whose
 //! removal effect was lost, and files of messages that were never accepted.
 
+use std::io::Read as _;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -76,6 +77,15 @@ impl Files {
                 Ok(Err("it could not be stored".to_owned()))
             }
         }
+    }
+
+    /// Reads a file of at most `max` bytes. None if it is not kept any more.
+    pub(super) fn read(&self, blob: &BlobId, max: u64) -> Result<Option<Vec<u8>>, String> {
+        let found = self.blobs.read(blob).map_err(|error| error.to_string())?;
+        let Some((file, _)) = found else { return Ok(None) };
+        let mut bytes = Vec::new();
+        file.take(max).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+        Ok(Some(bytes))
     }
 
     /// For mailboxes.

@@ -74,6 +74,7 @@ mod stop;
 mod timer;
 mod token;
 mod typing;
+mod voice;
 mod worker;
 mod writing;
 
@@ -217,16 +218,16 @@ impl Daemon {
             reading: Mutex::default(),
             engine_thread: Mutex::default(),
         });
-        daemon.start_threads(removals, install)?;
+        daemon.start_threads(removals, install, tokio)?;
         doorway.into_iter().for_each(|doorway| doorway.serve(&daemon, tokio));
         Ok(daemon)
     }
 
-    fn start_threads(self: &Arc<Self>, removals: BlobGc, install: String) -> Result<(), Error> {
+    fn start_threads(self: &Arc<Self>, removals: BlobGc, install: String, tokio: &Handle) -> Result<(), Error> {
         let (daemon, channels) = (Arc::clone(self), Arc::clone(&self.channels));
         let show = move |indicator: &_| channels.show_typing(indicator, |session, at| daemon.writing_for(session, at));
         self.typing.run(show)?;
-        self.start_engine(removals)?;
+        self.start_engine(removals, tokio)?;
         self.start_upkeep(install)?;
         Ok(self.channels.connect_all()?)
     }
@@ -240,7 +241,7 @@ impl Daemon {
         backups::start(&self.paths, &self.engine, &self.stop)
     }
 
-    fn start_engine(self: &Arc<Self>, removals: BlobGc) -> Result<(), Error> {
+    fn start_engine(self: &Arc<Self>, removals: BlobGc, tokio: &Handle) -> Result<(), Error> {
         let daemon = Arc::clone(self);
         let skips = Arc::new(Skips::start(&self.paths, &self.inbox, &self.engine, &self.stop)?);
         let world = Executor {
@@ -249,6 +250,7 @@ impl Daemon {
             channels: Arc::clone(&self.channels),
             removals,
             skips: Arc::clone(&skips),
+            voice: voice::Voice::new(tokio, &self.files, &self.inbox, &self.stop),
             typing: Arc::clone(&self.typing),
             groups: self.start_groups(skips)?,
             stop: Arc::clone(&self.stop),

@@ -18,6 +18,8 @@ pub enum ReferenceUser {
     Secret(String),
     /// The token or the secret of a channel.
     Channel(ChannelName),
+    /// The key of a server for speech.
+    Voice,
 }
 
 impl std::fmt::Display for ReferenceUser {
@@ -26,6 +28,7 @@ impl std::fmt::Display for ReferenceUser {
             Self::Agent(folder) => write!(f, "agent {folder}"),
             Self::Secret(name) => write!(f, "secret {name}"),
             Self::Channel(name) => write!(f, "channel {name}"),
+            Self::Voice => f.write_str("voice.transcribe"),
         }
     }
 }
@@ -51,12 +54,17 @@ pub fn references(db: &Tables, txn: &Read<'_>) -> Result<Vec<SecretReference>, s
             of_agent(&agent, &mut found);
         }
     }
-    for secret in db.settings.get(txn, &())?.unwrap_or_default().secrets {
+    let settings = db.settings.get(txn, &())?.unwrap_or_default();
+    for secret in settings.secrets {
         found.push(SecretReference { reference: secret.value, user: ReferenceUser::Secret(secret.name) });
     }
     for row in db.channels.iter(txn)? {
         let (_, channel) = row?;
         of_channel(&channel, &mut found);
+    }
+    let transcriber = settings.voice.and_then(|voice| voice.transcribe);
+    if let Some(key) = transcriber.as_ref().and_then(|by| by.tool.key()) {
+        found.push(SecretReference { reference: key.clone(), user: ReferenceUser::Voice });
     }
     Ok(found)
 }

@@ -319,6 +319,7 @@ fn is_new_work(input: &Input) -> bool {
         | Input::Built(..)
         | Input::Delivered(..)
         | Input::Fetched(..)
+        | Input::Transcribed(..)
         | Input::Reachable(..)
         | Input::ChannelState(..)
         | Input::BridgeReady(..)

@@ -145,6 +145,7 @@ pub fn apply(tx: &mut Tx<'_, '_>, input: &Input) -> Result<Reply> {
         Input::Built(agent, packages, built) => requests::built::built(tx, *agent, packages, built),
         Input::Delivered(id, attempt, result) => delivery::result::delivered(tx, *id, *attempt, result.clone()),
         Input::Fetched(body, files) => lifecycle::fetch::fetched(tx, *body, files),
+        Input::Transcribed(body, results) => lifecycle::fetch::transcribed(tx, *body, results),
         Input::Reachable(channel, address) => housekeeping::reachable::reachable(tx, channel, address.as_ref()),
         Input::Pressed(press) => decisions::press::pressed(tx, press),
         Input::Decide(matter, value) => decisions::decide::decide(tx, *matter, value),

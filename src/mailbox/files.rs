@@ -142,12 +142,14 @@ fn write_one(blobs: &Blobs, target: &Dir, attachment: &Attachment) -> Result<Fat
 }
 
 /// Adds to a payload's `attachments` the location of each file, or why it is missing. Existing entries with a file's
-/// name are completed; other files get new entries. Locations that came with the payload are removed.
+/// name are completed; other files get new entries. Locations and transcripts that came with the payload are removed.
 pub(super) fn describe(content: &mut Value, message: &ExportedMessage, fates: &[Fate]) {
     let Some(content) = content.as_object_mut() else { return };
     if let Some(Value::Array(entries)) = content.get_mut("attachments") {
         for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
-            entry.remove("localPath");
+            for field in ["localPath", "transcript", "transcriptError"] {
+                entry.remove(field);
+            }
         }
     }
     if message.attachments.is_empty() {
@@ -168,6 +170,13 @@ pub(super) fn describe(content: &mut Value, message: &ExportedMessage, fates: &[
         });
         let Some(entry) = entries.get_mut(at).and_then(Value::as_object_mut) else { continue };
         entry.insert("size".to_owned(), file.size.into());
+        if let Some(heard) = message.transcripts.iter().find(|heard| heard.file == file.name) {
+            let (field, text) = match heard.state.get() {
+                Ok(text) => ("transcript", text),
+                Err(why) => ("transcriptError", why),
+            };
+            entry.insert(field.to_owned(), text.into());
+        }
         match fate {
             Ok(()) => {
                 let path = format!("{HOST_DIR}/{IN_DIR}/{FILES_DIR}/{directory}/{}", file.name);

@@ -19,6 +19,7 @@ use super::id::{SessionId, TaskId, ToolGrantId};
 use super::retention::Retention;
 use super::session::SessionChoice;
 use super::spend::{ModelPrice, Price};
+use super::voice::Voice;
 
 /// A list of changes that are applied together or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -245,6 +246,8 @@ pub struct Settings {
     pub grace: Option<u32>,
     /// Secrets that are bound to hosts, in the order of their names.
     pub secrets: Vec<BoundSecret>,
+    /// Voice messages; none leaves them to the agents.
+    pub voice: Option<Voice>,
 }
 
 impl Settings {

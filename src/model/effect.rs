@@ -16,6 +16,7 @@ use super::message::{MessageKind, MessageState};
 use super::network::NetworkPolicy;
 use super::session::SessionName;
 use super::time::Timestamp;
+use super::voice::{Transcriber, Transcript};
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub enum Effect {
     Settled(Settled),
     /// Fetch files from the network that keeps them.
     Fetch(Box<Fetch>),
+    /// Transcribe audio files of a message.
+    Transcribe(Box<Transcribe>),
     /// Open a direct message with a user, and report its chat.
     OpenDirect(UserId),
     /// Subscribe to all messages of a thread on its platform.
@@ -133,6 +136,8 @@ pub struct ExportedMessage {
     pub content: RawJson,
     /// Files that came with it.
     pub attachments: Vec<Attachment>,
+    /// Transcripts of those that are audio.
+    pub transcripts: Vec<Transcript>,
 }
 
 /// The facts of the context file.
@@ -270,6 +275,17 @@ pub struct Fetch {
     pub channel: ChannelName,
     /// All files of the message, in order; those that are [remote](super::content::FileBytes::Remote) are fetched.
     pub files: Vec<Attachment>,
+}
+
+/// Audio files of one message to transcribe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transcribe {
+    /// The message's body.
+    pub body: BodyId,
+    /// The files, which are in the store of files.
+    pub files: Vec<Attachment>,
+    /// How.
+    pub with: Transcriber,
 }
 
 /// Final state of a message, reported to its source.

@@ -18,6 +18,7 @@ use super::message::MessageKind;
 use super::network::{ConnectionSeen, HostWanted};
 use super::task_command::TaskCommand;
 use super::time::{Millis, Timestamp};
+use super::voice::Transcript;
 use super::workspace_command::WorkspaceInput;
 
 /// One input, one transaction.
@@ -48,6 +49,8 @@ pub enum Input {
     /// A channel fetched the files of a body: all of the body's files, each stored or with the reason why it never will
     /// be.
     Fetched(BodyId, Vec<Attachment>),
+    /// Audio files of a body were transcribed, or have the reason why not.
+    Transcribed(BodyId, Vec<Transcript>),
     /// The recipient at an address is reachable now; without an address, the whole channel is.
     Reachable(ChannelName, Option<Address>),
     /// A channel has not been connected for a while, and why; none if it is connected again.

@@ -71,6 +71,7 @@ pub mod tool;
 pub mod tool_settings;
 pub mod turn;
 pub mod visible;
+pub mod voice;
 pub mod workspace;
 pub mod workspace_command;
 pub mod workspace_sight;

@@ -4,10 +4,12 @@ use crate::model::entity::ProviderKind;
 
 mod local;
 mod login;
+mod speech;
 mod trial;
 
 pub use local::{LocalServer, local_servers};
 pub use login::{Credential, Login, LoginError};
+pub use speech::{AudioFile, SpeechFailure, SpeechServer};
 pub use trial::{Accepted, Rejected, try_login};
 
 /// What a provider is, for people who choose one.

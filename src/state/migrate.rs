@@ -33,7 +33,8 @@ mod format_2;
 /// * 8: newer versions of the records of agents and channels; questions about many hosts; what bridges can do and how far they
 ///   have read.
 /// * 9: newer versions of the records of the console and its sessions; an index of its outgoing messages.
-pub const FORMAT: u32 = 9;
+/// * 10: a newer version of the record of settings; transcripts of voice messages.
+pub const FORMAT: u32 = 10;
 
 /// One step: migrates a store from format `to - 1` to `to`.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +55,7 @@ pub(super) const STEPS: &[Step] = &[
     Step { to: 7, run: to_7 },
     Step { to: 8, run: to_8 },
     Step { to: 9, run: to_9 },
+    Step { to: 10, run: to_10 },
 ];
 
 /// Tables that are new in format 2 already exist and are empty. Those derived from older rows are filled here.
@@ -119,6 +121,10 @@ fn to_9(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
         of_console.extend(derived::console_chat(&row).map(|_| id));
     }
     of_console.iter().try_for_each(|id| indexed::complete(&db.outbound, txn, id))
+}
+
+fn to_10(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    rewrite(&db.settings, txn)
 }
 
 /// Rewrites every row of a table in the current version of its record. Skips records that cannot be read; `check` reports

@@ -30,6 +30,7 @@ use crate::model::take_in::PartialImport;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
 use crate::model::tool::{ToolGrant, ToolValue};
+use crate::model::voice::{TranscriptState, Transcripts};
 use crate::model::workspace::{Workspace, WorkspaceEvent};
 
 macro_rules! records {
@@ -72,7 +73,7 @@ fn rewritten<R: Record>(version: u16, body: &[u8]) -> Result<Vec<u8>, Unreadable
 
 records! {
     "meta" 2 Meta from meta
-    "settings" 5 Settings from settings
+    "settings" 6 Settings from settings
     "number" 1 Number
     "agent" 8 Agent from agent |row| {
         black_out(&mut row.settings.name);
@@ -129,6 +130,14 @@ records! {
         }
     }
     "fetch" 1 Fetch
+    "transcripts" 1 Transcripts |row| {
+        for file in &mut row.files {
+            black_out(&mut file.file);
+            if let TranscriptState::Done { text, .. } = &mut file.state {
+                black_out(text);
+            }
+        }
+    }
     "message" 1 Message
     "session_files" 1 SessionFiles |row| { row.files.iter_mut().for_each(|file| black_out(&mut file.name)); }
     "hold_off" 2 RateLimit from hold_off

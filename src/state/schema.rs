@@ -34,6 +34,7 @@ use crate::model::skip::{SkipFile, SkipState, SkipSummary};
 use crate::model::spend::{Spend, SpendTotal};
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
+use crate::model::voice::Transcripts;
 use crate::model::workspace::{Workspace, WorkspaceEvent, WorkspaceKey};
 use crate::model::{
     Awake, card::PromptSubject, channel::BridgeState, channel::ChannelInstance, configure::Settings,
@@ -185,6 +186,8 @@ tables! {
     }
     /// Bodies whose files are being fetched from their network. Their messages wait for that.
     table fetches: BodyId => Fetch;
+    /// Transcripts of bodies' voice messages, also those that are being made.
+    table transcripts: BodyId => Transcripts;
     /// Messages of sessions.
     table messages: MessageId => Message {
         /// Messages by body, even if the body has been removed by retention.

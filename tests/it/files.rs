@@ -99,7 +99,7 @@ fn an_agent_reads_files_by_their_path() {
     assert_eq!(stored(&host.data()).len(), 3);
     let why = host.done(&["why", "m2", "--json"], b"");
     let why: Value = serde_json::from_str(&why).unwrap();
-    let file = json!({"name": "large.bin", "size": large.len(), "error": null});
+    let file = json!({"name": "large.bin", "size": large.len(), "error": null, "transcript": null});
     assert_eq!(why["events"][0]["files"][0], file);
     host.check();
     host.stop();

@@ -126,6 +126,7 @@ mod tools;
 mod trouble;
 mod typing;
 mod upgrade;
+mod voice;
 mod why;
 mod working;
 mod workspaces;

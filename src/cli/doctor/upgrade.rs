@@ -18,7 +18,7 @@ use crate::state::{self, Missing, Options, Reader, Store, migrate};
 /// Name of the checks about the store.
 const STORE: &str = "store";
 /// Formats since the first one, and what their migration changes for people.
-const BROUGHT: [(u32, &str); 8] = [
+const BROUGHT: [(u32, &str); 9] = [
     (
         2,
         "new messages go out under ids with an epoch, like 5f0c91ab-mo17, and agents with `network = \"open\"` keep \
@@ -49,6 +49,7 @@ const BROUGHT: [(u32, &str); 8] = [
         9,
         "no visible change; people can be allowed to sign in to the console from a chat, and it can be reached over TLS",
     ),
+    (10, "no visible change; voice messages can be transcribed once `[voice]` is configured"),
 ];
 
 /// All checks. Nothing in the data directory is changed.

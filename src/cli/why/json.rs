@@ -39,6 +39,21 @@ pub(super) struct FileJson {
     pub(super) size: u64,
     /// Why its bytes are missing; null if they exist.
     pub(super) error: Option<String>,
+    /// What was heard in it; null if it was not to be transcribed.
+    pub(super) transcript: Option<TranscriptJson>,
+}
+
+/// The transcript of an audio file.
+#[derive(Debug, Serialize)]
+pub(super) struct TranscriptJson {
+    /// The beginning of the text; null if there is none.
+    pub(super) text: Option<String>,
+    /// Why there is none; null if there is one.
+    pub(super) error: Option<String>,
+    /// What transcribed it; null if nothing did.
+    pub(super) by: Option<String>,
+    /// How long that took.
+    pub(super) took_ms: Option<u64>,
 }
 
 /// What one wiring decided.

@@ -51,6 +51,8 @@ fn view(id: &str, event: EventJson) -> Why {
     }
     states.extend(event.answer.iter().filter(|_| event.messages.is_empty()).map(of_answer));
     let files: Vec<&str> = event.files.iter().map(|file| file.name.as_str()).collect();
+    let heard = event.files.iter().filter_map(|file| file.transcript.as_ref()?.text.clone());
+    let heard = heard.collect::<Vec<_>>().join("; ");
     let sender = event.sender.map(|sender| match &event.sender_name {
         Some(name) => format!("{sender} ({name})"),
         None => sender,
@@ -62,6 +64,7 @@ fn view(id: &str, event: EventJson) -> Why {
         ("From", sender),
         ("Text", if event.expired { Some("removed by retention".to_owned()) } else { event.text }),
         ("Files", Some(files.join(", ")).filter(|files| !files.is_empty())),
+        ("Transcript", Some(heard).filter(|heard| !heard.is_empty())),
         ("Answer", event.answer.map(|answer| answer.text).filter(|text| !text.is_empty())),
         ("Damaged", Some(event.damaged.join("; ")).filter(|damaged| !damaged.is_empty())),
     ];

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::answers;
 use super::find::FoundEvent;
+use super::heard;
 use super::json::{AnswerJson, EventJson, FileJson, MessageJson, StepJson, WiringJson};
 use super::mutes;
 use super::waits::{self, Daemon};
@@ -13,7 +14,7 @@ use crate::model::address::{ChannelName, ForeignId};
 use crate::model::approval::{ApprovalState, ApprovalSubject};
 use crate::model::content::Attachment;
 use crate::model::delivery::{OutState, Outbound};
-use crate::model::id::{JournalId, MessageId, OutboundId};
+use crate::model::id::{BodyId, JournalId, MessageId, OutboundId};
 use crate::model::incarnation::IncarnationId;
 use crate::model::journal::Event;
 use crate::model::message::{Body, Message, Reason, Seen};
@@ -84,9 +85,9 @@ impl Trace<'_, '_> {
             Some(_) => db.bodies.get(txn, &message.body)?, // retention removes bodies first
             None => self.expect(&db.bodies, &message.body)?,
         };
-        let said = body.as_ref().and_then(source::of_body);
+        let said = body.as_ref().map(|body| source::of_stored(db, txn, message.body, body)).transpose()?.flatten();
         match body {
-            Some(body) => self.head(&body, message.stored),
+            Some(row) => self.head(message.body, &row, message.stored)?,
             None => self.expired_head(&message),
         }
         let agent = lookup::folder(db, txn, message.agent)?;
@@ -149,7 +150,7 @@ impl Trace<'_, '_> {
         let (Some(held), Some(body)) = (db.held_messages.get(txn, &key)?, db.bodies.get(txn, &key.body)?) else {
             return Ok(());
         };
-        self.head(&body, held.stored);
+        self.head(key.body, &body, held.stored)?;
         let id = key.approval;
         let reason = match db.approvals.get(txn, &id)?.map(|approval| approval.about) {
             Some(ApprovalSubject::Channel { .. }) => Reason::ChannelHeld,
@@ -206,11 +207,13 @@ impl Trace<'_, '_> {
         Ok(())
     }
 
-    fn head(&mut self, body: &Body, taken_in: Timestamp) {
+    fn head(&mut self, id: BodyId, body: &Body, taken_in: Timestamp) -> Result<(), state::Error> {
         let event = &mut self.event;
         if !event.taken_in.is_empty() {
-            return;
+            return Ok(());
         }
+        let transcripts = self.db.transcripts.get(self.txn, &id)?.map(|row| row.files).unwrap_or_default();
+        event.timeline.extend(transcripts.iter().filter_map(heard::step));
         event.taken_in = taken_in.to_string();
         event.said = Some(body.said.to_string());
         event.platform_message = body.platform_message.as_ref().map(ToString::to_string);
@@ -223,8 +226,10 @@ impl Trace<'_, '_> {
             name: file.name.clone(),
             size: file.size,
             error: file.blob.get().err().map(str::to_owned),
+            transcript: transcripts.iter().find(|heard| heard.file == file.name).map(heard::json),
         };
         event.files = body.attachments.iter().map(file).collect();
+        Ok(())
     }
 
     fn expired_head(&mut self, message: &Message) {

@@ -20,6 +20,7 @@ mod tool_rules;
 mod tools;
 mod trigger_rules;
 mod users;
+mod voice;
 pub mod write;
 
 pub use agents::AGENT_KEYS;
@@ -60,6 +61,7 @@ const TOP: Keys = Keys {
         "budgets",
         "grace",
         "secrets",
+        "voice",
         "agents",
         "users",
         "chats",
@@ -163,6 +165,7 @@ fn settings(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<Change> {
         budgets: budgets::read(problems, top),
         grace: budgets::grace(problems, top),
         secrets: secrets::read(problems, top),
+        voice: voice::read(problems, top),
     };
     (settings != Settings::default()).then_some(Change::PutSettings(settings))
 }

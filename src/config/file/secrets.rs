@@ -43,13 +43,7 @@ pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Vec<BoundS
 /// The text is never part of a message: it may be the secret itself.
 fn value(problems: &mut Problems<'_>, section: &Section<'_>) -> Option<String> {
     let (at, text) = section.needed(problems, "value")?;
-    let is_good = match text.split_once(':') {
-        _ if text.chars().any(char::is_control) => false,
-        Some(("env", name)) => is_env_name(name),
-        Some(("file", path)) => path.starts_with('/'),
-        Some(("cmd", line)) => !line.trim().is_empty(),
-        _ => false,
-    };
+    let is_good = is_reference(text);
     if !is_good {
         problems.add(
             at,
@@ -57,6 +51,17 @@ fn value(problems: &mut Problems<'_>, section: &Section<'_>) -> Option<String> {
         );
     }
     is_good.then(|| text.to_owned())
+}
+
+/// Whether a text is a reference to a secret that can be resolved.
+pub(super) fn is_reference(text: &str) -> bool {
+    match text.split_once(':') {
+        _ if text.chars().any(char::is_control) => false,
+        Some(("env", name)) => is_env_name(name),
+        Some(("file", path)) => path.starts_with('/'),
+        Some(("cmd", line)) => !line.trim().is_empty(),
+        _ => false,
+    }
 }
 
 fn hosts(problems: &mut Problems<'_>, section: &Section<'_>) -> Vec<SecretHost> {

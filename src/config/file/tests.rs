@@ -15,6 +15,7 @@ use crate::model::retention::{Keep, Retention};
 use crate::model::spend::{ModelPrice, Money, Price};
 use crate::model::time::Millis;
 use crate::model::tool::{ToolPreset, ToolRule, ToolSettings, ToolVerdict};
+use crate::model::voice::{SpeechTool, Transcriber, Voice};
 
 mod bad;
 
@@ -41,6 +42,14 @@ every = "1d"
 keep = 3
 to = "~/backups"
 with_secrets = true
+
+[voice.transcribe]
+url = "https://api.openai.com/v1/"
+model = "whisper-1"
+key = "env:OPENAI_API_KEY"
+language = "de"
+max_bytes = 1_000
+timeout = "30s"
 
 [console]
 enabled = false
@@ -255,6 +264,22 @@ fn full_settings() -> Settings {
                 requests: vec!["GET /repos/**".parse().unwrap(), "POST /repos/*/*/issues".parse().unwrap()],
             },
         ],
+        voice: Some(voice()),
+    }
+}
+
+fn voice() -> Voice {
+    Voice {
+        transcribe: Some(Transcriber {
+            tool: SpeechTool::Server {
+                url: "https://api.openai.com/v1".to_owned(),
+                model: Some("whisper-1".to_owned()),
+                key: Some("env:OPENAI_API_KEY".to_owned()),
+            },
+            language: Some("de".to_owned()),
+            max_bytes: 1_000,
+            timeout: Millis::seconds(30),
+        }),
     }
 }
 

@@ -5,7 +5,7 @@ use super::channels::{KINDS, UNKNOWN_CHATS};
 use super::chats::{CONTEXT_FROM, IGNORED, MODES, Mode, SENDERS, SESSIONS, UNKNOWN_SENDERS};
 use super::section::{key, quoted};
 pub use super::users::role_word;
-use super::{SCHEMA, budgets, console, section, sight};
+use super::{SCHEMA, budgets, console, section, sight, voice};
 use crate::config::env::is_env_name;
 use crate::model::backup_plan::BackupPlan;
 use crate::model::bound_secret::{AgentSecret, BoundSecret};
@@ -17,6 +17,7 @@ use crate::model::entity::{
 use crate::model::network::HostRule;
 use crate::model::retention::Retention;
 use crate::model::spend::Price;
+use crate::model::voice::Voice;
 use crate::time::every::Every;
 
 /// A value in the file.
@@ -231,15 +232,9 @@ impl Fields {
     pub fn of_settings(settings: &Settings) -> Self {
         let mut fields = Self::default();
         fields.line("default_agent", settings.default_agent.as_ref().map(Folder::as_str));
-        if let Some(bytes) = settings.store_max_bytes {
-            fields.plain("store_max_bytes", bytes);
-        }
-        if let Some(bytes) = settings.session_files_max_bytes {
-            fields.plain("session_files_max_bytes", bytes);
-        }
-        if let Some(number) = settings.max_containers {
-            fields.plain("max_containers", number);
-        }
+        fields.number("store_max_bytes", settings.store_max_bytes);
+        fields.number("session_files_max_bytes", settings.session_files_max_bytes);
+        fields.number("max_containers", settings.max_containers);
         fields.line("timezone", settings.timezone.as_deref());
         if let Some(runtime) = settings.runtime {
             fields.text("runtime", word(&sight::RUNTIMES, runtime));
@@ -267,6 +262,11 @@ impl Fields {
         fields.table("prices", prices.collect());
         budgets::write(&mut fields, settings);
         fields.table("secrets", settings.secrets.iter().map(secret).collect());
+        if let Some(Voice { transcribe: Some(by) }) = &settings.voice {
+            fields.texts("voice.transcribe.command", voice::words(by));
+            voice::texts(by).iter().for_each(|(key, text)| fields.line(&format!("voice.transcribe.{key}"), Some(text)));
+            fields.plain("voice.transcribe.max_bytes", by.max_bytes);
+        }
         fields
     }
 
@@ -323,6 +323,13 @@ impl Fields {
         self.set(key, Value::Plain(value.to_string()));
     }
 
+    /// A number, if it is set.
+    fn number(&mut self, key: &str, number: Option<impl std::fmt::Display>) {
+        if let Some(number) = number {
+            self.plain(key, number);
+        }
+    }
+
     /// A word, unless it is the default.
     fn chosen<T: PartialEq + Default>(&mut self, key: &str, words: &[(&'static str, T)], value: T) {
         if value != T::default() {
@@ -374,9 +381,7 @@ fn packages(packages: &Packages) -> Vec<(String, Value)> {
 fn mount(mount: &ExtraMount) -> Vec<(String, Value)> {
     let mut fields = Fields::default();
     fields.text("host_path", &mount.host_path);
-    if let Some(path) = &mount.container_path {
-        fields.text("container_path", path);
-    }
+    fields.line("container_path", mount.container_path.as_deref());
     fields.plain("readonly", mount.access == Access::ReadOnly);
     fields.0
 }
@@ -386,12 +391,8 @@ fn limits(limits: &Limits) -> Vec<(String, Value)> {
     if let Some(bytes) = limits.memory {
         fields.set("memory", sight::memory_value(bytes));
     }
-    if let Some(milli) = limits.cpu {
-        fields.plain("cpu", f64::from(milli) / 1_000.0);
-    }
-    if let Some(pids) = limits.pids {
-        fields.plain("pids", pids);
-    }
+    fields.number("cpu", limits.cpu.map(|milli| f64::from(milli) / 1_000.0));
+    fields.number("pids", limits.pids);
     fields.0
 }
 
@@ -493,7 +494,6 @@ pub fn write(changes: &[Change]) -> String {
     text(&tables(changes))
 }
 
-/// A part of a heading.
 fn word<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
     words.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
 }

@@ -1,19 +1,20 @@
-//! Files that the network keeps. They are fetched when an agent gets the message, not while it waits for an approval.
+//! Files that the network keeps, and transcripts of audio. Files are fetched when an agent gets the message, not while it waits for an approval.
 //!
 //! The message is stored with its position in the session. It is dispatched when its files are present or known to be
-//! missing. The row in `fetches` survives a crash, so a later run requests the files again.
+//! missing, and what is said in its audio files is transcribed, if that is configured. The row in `fetches` survives a crash, so a later run requests the files again.
 
 use crate::Result;
 use crate::lifecycle::dispatch::DueMessage;
 use crate::lifecycle::mailbox_view::SessionRef;
 use crate::lifecycle::{dispatch, mailbox_view};
-use crate::model::address::ChannelName;
+use crate::model::address::{Address, ChannelName};
 use crate::model::content::{Attachment, FileBytes};
-use crate::model::effect::{self, Effect};
-use crate::model::id::{BodyId, MessageId};
-use crate::model::message::{Due, Fetch, MessageState};
+use crate::model::effect::{self, Effect, Transcribe};
+use crate::model::id::{BodyId, MessageId, SessionId};
+use crate::model::message::{Body, Due, Fetch, MessageState};
 use crate::model::report::Reply;
-use crate::rows::{agents, messages, sessions};
+use crate::model::voice::Transcript;
+use crate::rows::{agents, messages, sessions, transcripts};
 use crate::state::Owned;
 use crate::state::held_bytes;
 use crate::tx::Tx;
@@ -24,24 +25,41 @@ const TOO_LATE: &str = "it could not be fetched in time; ask for it again";
 const UNANSWERED: &str = "it was not fetched";
 /// Shown for a file that is not needed any more.
 const UNWANTED: &str = "it was not fetched, because no agent needed it any more";
+/// Shown for a file whose transcript is given up.
+const NOT_HEARD: &str = "it was not transcribed in time";
+/// Shown for a file that was to be transcribed when that was configured.
+const UNCONFIGURED: &str = "`voice.transcribe` is not configured any more";
 
-/// Starts fetching the files of a body that are still on the network. Returns whether there are any. If so, the caller
-/// parks the messages.
-pub(crate) fn begin(tx: &mut Tx<'_, '_>, id: BodyId, files: &[Attachment]) -> Result<bool> {
-    if !files.iter().any(|file| file.blob.is_remote()) {
+/// Starts fetching the files of a body that are still on the network, and transcribing its audio if a message of it
+/// triggers. Returns whether there is anything to wait for. If so, the caller parks the message.
+pub(crate) fn begin(tx: &mut Tx<'_, '_>, id: BodyId, files: &[Attachment], trigger: bool) -> Result<bool> {
+    let is_heard = trigger && transcripts::begin(tx, id, files)?;
+    if !is_heard && !is_remote(files) {
         return Ok(false);
     }
     if !tx.db.fetches.contains(tx, &id)? {
-        let body = tx.db.bodies.require(tx, &id)?;
-        ask(tx, id, body.source.map(|source| source.channel), None)?;
+        ask(tx, id, None)?;
     }
     Ok(true)
+}
+
+fn is_remote(files: &[Attachment]) -> bool {
+    files.iter().any(|file| file.blob.is_remote())
 }
 
 /// Records the files that a channel fetched. Ignored if no fetch is in progress for the body.
 pub(crate) fn fetched(tx: &mut Tx<'_, '_>, id: BodyId, files: &[Attachment]) -> Result<Reply> {
     if tx.db.fetches.contains(tx, &id)? {
         settle(tx, id, files, UNANSWERED)?;
+    }
+    Ok(Reply::Done)
+}
+
+/// Records what was heard in the audio files of a body. Ignored if that is not awaited.
+pub(crate) fn transcribed(tx: &mut Tx<'_, '_>, id: BodyId, results: &[Transcript]) -> Result<Reply> {
+    if tx.db.fetches.contains(tx, &id)? && !is_remote(&tx.db.bodies.require(tx, &id)?.attachments) {
+        transcripts::heard(tx, id, results)?;
+        finish(tx, id)?;
     }
     Ok(Reply::Done)
 }
@@ -56,13 +74,12 @@ pub(crate) fn due(tx: &mut Tx<'_, '_>) -> Result<()> {
         }
         tx.isolated(|tx| {
             if !is_wanted(tx, id)? {
-                return settle(tx, id, &[], UNWANTED);
+                return give_up(tx, id, UNWANTED);
             }
             if !earlier_run && fetch.until <= tx.now.awake {
-                return settle(tx, id, &[], TOO_LATE);
+                return give_up(tx, id, TOO_LATE);
             }
-            let source = tx.db.bodies.require(tx, &id)?.source;
-            ask(tx, id, source.map(|source| source.channel), Some(fetch).filter(|_| !earlier_run))
+            ask(tx, id, Some(fetch).filter(|_| !earlier_run))
         })?;
     }
     Ok(())
@@ -76,7 +93,7 @@ pub(crate) fn of_channel(tx: &mut Tx<'_, '_>, channel: &ChannelName) -> Result<(
             let source = tx.db.bodies.require(tx, &id)?.source;
             if source.is_some_and(|source| source.channel == *channel) {
                 let same_run = fetch.again.run() == tx.now.awake.run();
-                ask(tx, id, Some(channel.clone()), Some(fetch).filter(|_| same_run))?;
+                ask(tx, id, Some(fetch).filter(|_| same_run))?;
             }
             Ok(())
         })?;
@@ -84,16 +101,31 @@ pub(crate) fn of_channel(tx: &mut Tx<'_, '_>, channel: &ChannelName) -> Result<(
     Ok(())
 }
 
-/// Requests the files of a body and stores when to repeat the request. `before` is the row that this run stored
-/// earlier.
-fn ask(tx: &mut Tx<'_, '_>, id: BodyId, channel: Option<ChannelName>, before: Option<Fetch>) -> Result<()> {
+/// Requests the files of a body, or their transcripts, and stores when to repeat the request. `before` is the row that
+/// this run stored earlier.
+fn ask(tx: &mut Tx<'_, '_>, id: BodyId, before: Option<Fetch>) -> Result<()> {
     let now = tx.now.awake;
     let until = before.map_or_else(|| now.plus(tx.policy.fetch_max), |before| before.until);
     let again = now.plus(tx.policy.fetch_again);
     tx.db.fetches.put(tx, &id, &Fetch { again, until })?;
-    if let Some(channel) = channel {
-        let files = tx.db.bodies.require(tx, &id)?.attachments;
-        tx.effects.push(Effect::Fetch(Box::new(effect::Fetch { body: id, channel, files })));
+    let body = tx.db.bodies.require(tx, &id)?;
+    if !is_remote(&body.attachments) {
+        return ask_for_transcripts(tx, id, &body);
+    }
+    if let Some(Address { channel, .. }) = body.source {
+        tx.effects.push(Effect::Fetch(Box::new(effect::Fetch { body: id, channel, files: body.attachments })));
+    }
+    Ok(())
+}
+
+fn ask_for_transcripts(tx: &mut Tx<'_, '_>, id: BodyId, body: &Body) -> Result<()> {
+    let files = transcripts::awaited_files(tx, id, body)?;
+    match transcripts::transcriber(tx)?.filter(|_| !files.is_empty()) {
+        Some(with) => tx.effects.push(Effect::Transcribe(Box::new(Transcribe { body: id, files, with }))),
+        None => {
+            transcripts::give_up(tx, id, UNCONFIGURED)?;
+            finish(tx, id)?;
+        }
     }
     Ok(())
 }
@@ -114,7 +146,19 @@ fn parked(tx: &Tx<'_, '_>, id: BodyId) -> Result<Vec<MessageId>> {
     Ok(found)
 }
 
-/// Ends a fetch: each file is present or has a reason, and the messages are dispatched.
+/// The triggering messages of a session that wait for files or transcripts.
+pub(crate) fn parked_in(tx: &Tx<'_, '_>, session: SessionId, limit: usize) -> Result<Vec<MessageId>> {
+    let mut found = Vec::new();
+    for (body, _) in tx.db.fetches.collect_range(tx, .., limit)? {
+        for id in parked(tx, body)? {
+            let message = tx.db.messages.require(tx, &id)?;
+            found.extend((message.session == session && message.trigger).then_some(id));
+        }
+    }
+    Ok(found)
+}
+
+/// Ends a fetch: each file is present or has a reason. What is said in them is transcribed next.
 fn settle(tx: &mut Tx<'_, '_>, id: BodyId, found: &[Attachment], otherwise: &str) -> Result<()> {
     let mut body = tx.db.bodies.require(tx, &id)?;
     for (at, file) in body.attachments.iter_mut().enumerate().filter(|(_, file)| file.blob.is_remote()) {
@@ -125,6 +169,17 @@ fn settle(tx: &mut Tx<'_, '_>, id: BodyId, found: &[Attachment], otherwise: &str
     }
     messages::put_files(tx, id, &body)?;
     held_bytes::recount_held(tx.db, tx, id, &body)?;
+    if transcripts::files_fetched(tx, id, &body)? { ask(tx, id, None) } else { finish(tx, id) }
+}
+
+/// Gives up what is not there yet.
+fn give_up(tx: &mut Tx<'_, '_>, id: BodyId, why: &str) -> Result<()> {
+    transcripts::give_up(tx, id, NOT_HEARD)?;
+    settle(tx, id, &[], why)
+}
+
+/// Nothing of the body is awaited any more: its messages are dispatched.
+fn finish(tx: &mut Tx<'_, '_>, id: BodyId) -> Result<()> {
     tx.db.fetches.delete(tx, &id)?;
     for message in parked(tx, id)? {
         release(tx, message)?;

@@ -115,13 +115,14 @@ pub(crate) fn at_cap(tx: &mut Tx<'_, '_>, run: IncarnationId, error: &str) -> Re
     remember(tx, run, stopped, StopReason::TurnFailed)
 }
 
-/// The claimed messages of a session, and the triggering ones that wait for their agent or for their next try.
+/// The claimed messages of a session, and the triggering ones that wait for their agent, for their next try or for files.
 fn open(tx: &Tx<'_, '_>, session: SessionId) -> Result<(Messages, Messages)> {
     let limit = tx.policy.rows_per_input / 8;
     let mut waiting: Vec<MessageId> =
         tx.db.ready_messages.collect_prefix(tx, &session, limit)?.into_iter().map(|(_, id)| id).collect();
     waiting.extend(tx.db.session_backoffs.collect_prefix(tx, &session, limit)?.into_iter().map(|(_, id)| id));
     waiting.extend(tx.db.budget_waits.collect_prefix(tx, &session, limit)?.into_iter().map(|(_, id)| id));
+    waiting.extend(lifecycle::fetch::parked_in(tx, session, limit)?);
     let load = |ids: Vec<MessageId>| -> Result<Messages> {
         let mut found = Vec::new();
         for id in ids {

@@ -9,7 +9,7 @@ use crate::model::entity::{Agent, Destination};
 use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::message::MessageState;
 use crate::model::session::ChatSession;
-use crate::rows::{agents, people, session_files, session_providers, tool_grants};
+use crate::rows::{agents, people, session_files, session_providers, tool_grants, transcripts};
 use crate::state::{DestinationKey, Read, SentKey, Tables};
 use crate::tx::Tx;
 use crate::{Result, rows};
@@ -115,6 +115,7 @@ fn message_of(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<ExportedMess
         unknown_sender: people::is_stranger(db, txn, &body, message.agent)?,
         reply: message.reply.or_else(|| rows::destinations::address(message.from.is_some(), &body)),
         content: body.content.raw,
+        transcripts: transcripts::of(db, txn, message.body, &body.attachments)?,
         attachments: body.attachments,
     })
 }

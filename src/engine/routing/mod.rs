@@ -20,7 +20,7 @@ use crate::routing::held::Stranger;
 use crate::routing::seen::{EventKey, SeenOutcome};
 use crate::routing::weigh::InboundContext;
 use crate::rows::messages::NewMessage;
-use crate::rows::{channels, messages, people, sessions};
+use crate::rows::{channels, messages, people, sessions, transcripts};
 use crate::rules::commands::CommandReply;
 use crate::rules::{access, engage};
 use crate::state::{AgentChatKey, derived};
@@ -306,7 +306,7 @@ impl<'a> FanOut<'a> {
         if trigger {
             self.tell_of_freeze(tx, agent_id, agent, message)?;
         }
-        if fetch::begin(tx, body, &self.event.attachments)? {
+        if fetch::begin(tx, body, &self.event.attachments, trigger)? {
             messages::park(tx, message)?;
         } else if trigger {
             let message = ExportedMessage {
@@ -319,6 +319,7 @@ impl<'a> FanOut<'a> {
                 reply: Some(reply),
                 content: self.event.content.raw.clone(),
                 attachments: self.event.attachments.clone(),
+                transcripts: transcripts::of(tx.db, tx, body, &self.event.attachments)?,
             };
             let of = SessionRef { id: session, session: &row, agent };
             dispatch::dispatch_visibly(tx, DueMessage { of, message })?;

@@ -8,7 +8,7 @@ use crate::model::id::{AgentId, BodyId, ChatId, MessageId, OutboundId, SessionId
 use crate::model::message::{Body, Due, Hop, Message, MessageState, Reason};
 use crate::model::task::Slot;
 use crate::model::time::Awake;
-use crate::rows::{budgets, recall, session_files};
+use crate::rows::{budgets, recall, session_files, transcripts};
 use crate::state::indexed::Updated;
 use crate::state::{InboxKey, Text, WireKey};
 use crate::tx::{Hook, Tx};
@@ -69,11 +69,13 @@ pub(crate) fn remove_files(tx: &mut Tx<'_, '_>, id: BodyId, mut body: Body, with
         Removed::Body => {
             recall::body_removed(tx, id, &body)?;
             tx.db.bodies.delete(tx, &id)?;
+            tx.db.transcripts.delete(tx, &id)?;
         }
         Removed::FilesOnly(reason) => {
             let kept = body.attachments.iter_mut().filter(|file| !matches!(file.blob, FileBytes::Missing(_)));
             kept.for_each(|file| file.blob = FileBytes::Missing(reason.to_owned()));
             tx.db.bodies.put(tx, &id, &body)?;
+            transcripts::give_up(tx, id, reason)?;
         }
     }
     let mut unneeded = Vec::new();

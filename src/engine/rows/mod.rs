@@ -22,3 +22,4 @@ pub(crate) mod settings;
 pub(crate) mod spend;
 pub(crate) mod threads;
 pub(crate) mod tool_grants;
+pub(crate) mod transcripts;

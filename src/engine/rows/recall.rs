@@ -6,6 +6,7 @@ use crate::model::id::{ApprovalId, BodyId, ChatId, MessageId, OutboundId, SkipId
 use crate::model::message::{Body, Message};
 use crate::model::recall::{RecallScope, SaidId};
 use crate::model::skip::SkipSummary;
+use crate::model::time::Timestamp;
 use crate::rows::sessions;
 use crate::search::Words;
 use crate::state::Owned;
@@ -27,7 +28,8 @@ fn words_of(tx: &Tx<'_, '_>, id: BodyId) -> Result<Arc<Words>> {
     if let Some((_, words)) = tx.said.as_ref().filter(|(known, _)| *known == id) {
         return Ok(Arc::clone(words));
     }
-    let text = tx.db.bodies.get(tx, &id)?.as_ref().and_then(source::of_body);
+    let body = tx.db.bodies.get(tx, &id)?;
+    let text = body.map(|body| source::of_stored(tx.db, tx, id, &body)).transpose()?.flatten();
     Ok(text.map_or_else(nothing, |text| tx.cx.counted.get(&text)))
 }
 
@@ -58,15 +60,55 @@ pub(crate) fn let_go(tx: &mut Tx<'_, '_>, approval: ApprovalId, id: BodyId, body
 
 /// The text of messages is removed.
 pub(crate) fn body_removed(tx: &mut Tx<'_, '_>, id: BodyId, body: &Body) -> Result<()> {
-    let Some(text) = source::of_body(body) else { return Ok(()) };
+    let Some(text) = source::of_stored(tx.db, tx, id, body)? else { return Ok(()) };
     let words = text.words();
+    for FoundMessage { id, scope, .. } in messages_of(tx, id, body)? {
+        recall::remove_of(tx.db, tx, scope, SaidId::Message(id), &words)?;
+    }
+    Ok(())
+}
+
+/// `change` stores what was heard in a body's audio files: its messages get other words.
+pub(crate) fn body_heard(
+    tx: &mut Tx<'_, '_>,
+    id: BodyId,
+    change: impl FnOnce(&mut Tx<'_, '_>) -> Result<()>,
+) -> Result<()> {
+    let body = tx.db.bodies.require(tx, &id)?;
+    let before = source::of_stored(tx.db, tx, id, &body)?;
+    change(tx)?;
+    let after = source::of_stored(tx.db, tx, id, &body)?;
+    let (Some(before), Some(after)) = (before, after) else { return Ok(()) };
+    let (before, after) = (before.words(), after.words());
+    if before == after {
+        return Ok(());
+    }
+    for message in messages_of(tx, id, &body)? {
+        // What is not indexed yet will be.
+        let said = SaidId::Message(message.id);
+        if recall::remove_of(tx.db, tx, message.scope, said, &before)? || before.is_empty() {
+            recall::add(tx.db, tx, message.scope, said, message.stored, &after)?;
+        }
+    }
+    Ok(())
+}
+
+/// A message and where it is found.
+struct FoundMessage {
+    id: MessageId,
+    scope: RecallScope,
+    stored: Timestamp,
+}
+
+fn messages_of(tx: &Tx<'_, '_>, id: BodyId, body: &Body) -> Result<Vec<FoundMessage>> {
+    let mut found = Vec::new();
     for (Owned { id, .. }, ()) in tx.db.messages_by_body.collect_prefix(tx, &id, usize::MAX)? {
         let Some(row) = crate::readable(tx.db.messages.get(tx, &id))? else { continue };
         let Some(session) = source::session(tx.db, tx, row.session)? else { continue };
         let scope = source::scope(tx.db, tx, &session, body.source.as_ref())?;
-        recall::remove_of(tx.db, tx, scope, SaidId::Message(id), &words)?;
+        found.push(FoundMessage { id, scope, stored: row.stored });
     }
-    Ok(())
+    Ok(found)
 }
 
 /// An agent's message was stored.

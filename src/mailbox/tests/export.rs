@@ -94,6 +94,7 @@ pub(super) fn message(seq: u64) -> ExportedMessage {
         reply: Some(address()),
         content: RawJson::trusted(r#"{"text":"hello","sender":"Ann"}"#.to_owned()),
         attachments: Vec::new(),
+        transcripts: Vec::new(),
     }
 }
 

@@ -39,12 +39,14 @@ mod spawn;
 mod stderr;
 #[cfg(test)]
 mod tests;
+mod tool;
 mod wait;
 
 pub use jail::Jail;
 pub use sandbox::{Lacking, Sandbox};
 pub(in crate::runtime) use secret::resolve;
 pub use secret::{Lookup, SecretError};
+pub use tool::{ToolError, ToolRun, run_tool};
 
 /// Resolves a reference for a part of the daemon other than an agent. Blocks while a `cmd:` reference runs, until
 /// `stopped` returns true.

@@ -13,6 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use command_fds::{CommandFdExt, FdMapping};
 use rustix::process::{Resource, getrlimit};
 
+use super::tool::ToolRun;
+
 /// The life pipe in the child: end of file means that the daemon is gone.
 pub(super) const LIFE_FD: RawFd = 3;
 /// The lock file in the child: every process that has it open belongs to the incarnation.
@@ -188,6 +190,15 @@ fn memory_file(_: &[u8]) -> io::Result<OwnedFd> {
 pub(super) fn shell(text: &str, gate: &Gate) -> io::Result<Child> {
     let mut command = command(Path::new("sh"));
     command.arg("-c").arg(text).stdout(Stdio::piped());
+    start(command, Vec::new(), gate)
+}
+
+/// Starts a program of the operator with an environment of its own, and with its output of both kinds piped.
+pub(super) fn tool(run: &ToolRun, input: Stdio, gate: &Gate) -> io::Result<Child> {
+    let mut command = command(&run.program);
+    command.args(&run.arguments).current_dir("/").env_clear();
+    command.envs(run.variables.iter().map(|(name, value)| (name, value)));
+    command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
     start(command, Vec::new(), gate)
 }
 

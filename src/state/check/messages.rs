@@ -9,16 +9,22 @@ use crate::model::message::{Due, MessageState};
 use crate::model::session::Session;
 use crate::{ForeignKey, Result, SessionKey};
 
-/// Bodies with a pending fetch have remote files, and their messages do not reach an agent before the files are
-/// fetched.
+/// Bodies with a pending fetch have remote files or audio to transcribe, and their messages do not reach an agent before
+/// that is done.
 pub(super) fn fetches(check: &mut Check<'_, '_>) -> Result<()> {
     let db = *check.db;
     check.each(&db.fetches, |check, id, _| {
-        if !check
-            .look_up(&db.bodies, &id)?
-            .is_some_and(|body| body.attachments.iter().any(|file| file.blob.is_remote()))
-        {
+        let body = check.look_up(&db.bodies, &id)?;
+        let remote = body.is_some_and(|body| body.attachments.iter().any(|file| file.blob.is_remote()));
+        if !remote && !check.look_up(&db.transcripts, &id)?.is_some_and(|row| row.are_awaited()) {
             check.report(&db.fetches, &id, "nothing of the body has to be fetched");
+        }
+        Ok(())
+    })?;
+    check.each(&db.transcripts, |check, id, row| {
+        check.refers(&db.transcripts, &id, &db.bodies, &id)?;
+        if row.are_awaited() && check.look_up(&db.fetches, &id)?.is_none() {
+            check.report(&db.transcripts, &id, "waits for transcripts that are not being made");
         }
         Ok(())
     })?;

@@ -6,6 +6,7 @@ use crate::envelope::{Unreadable, decode};
 use crate::legacy::unknown;
 use crate::model::address::{ChannelName, ForeignId, UserId};
 use crate::model::backup_plan::BackupPlan;
+use crate::model::bound_secret::BoundSecret;
 use crate::model::budget::{Budget, BudgetPeriod, BudgetScope};
 use crate::model::configure::{RuntimeKind, Settings};
 use crate::model::entity::Folder;
@@ -46,6 +47,13 @@ pub(crate) struct SettingsV4 {
     pub(crate) third: SettingsV3,
     pub(crate) budgets: Vec<BudgetV1>,
     pub(crate) grace: Option<u32>,
+}
+
+/// A field was added at the end.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SettingsV5 {
+    pub(crate) fourth: SettingsV4,
+    pub(crate) secrets: Vec<BoundSecret>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -175,9 +183,15 @@ impl From<SettingsV3> for SettingsV4 {
     }
 }
 
-impl From<SettingsV4> for Settings {
-    fn from(old: SettingsV4) -> Self {
-        let SettingsV4 { third, budgets, grace } = old;
+impl From<SettingsV4> for SettingsV5 {
+    fn from(fourth: SettingsV4) -> Self {
+        Self { fourth, secrets: Vec::new() }
+    }
+}
+
+impl From<SettingsV5> for Settings {
+    fn from(old: SettingsV5) -> Self {
+        let SettingsV5 { fourth: SettingsV4 { third, budgets, grace }, secrets } = old;
         let SettingsV3 { second: SettingsV2 { first, backup }, session_files_max_bytes, prices } = third;
         let SettingsV1 { default_agent, store_max_bytes, max_containers, retention, timezone, runtime, image } = first;
         Self {
@@ -193,21 +207,20 @@ impl From<SettingsV4> for Settings {
             prices: prices.into_iter().map(ModelPrice::from).collect(),
             budgets: budgets.into_iter().map(Budget::from).collect(),
             grace,
-            secrets: Vec::new(),
+            secrets,
+            voice: None,
         }
     }
 }
 
 pub(crate) fn upgrade(version: u16, body: &[u8]) -> Result<Settings, Unreadable> {
-    match version {
-        1 => decode::<SettingsV1>(body)
-            .map(SettingsV2::from)
-            .map(SettingsV3::from)
-            .map(SettingsV4::from)
-            .map(Settings::from),
-        2 => decode::<SettingsV2>(body).map(SettingsV3::from).map(SettingsV4::from).map(Settings::from),
-        3 => decode::<SettingsV3>(body).map(SettingsV4::from).map(Settings::from),
-        4 => decode::<SettingsV4>(body).map(Settings::from),
-        _ => Err(unknown(version)),
-    }
+    let fourth = match version {
+        1 => SettingsV3::from(SettingsV2::from(decode::<SettingsV1>(body)?)).into(),
+        2 => SettingsV3::from(decode::<SettingsV2>(body)?).into(),
+        3 => decode::<SettingsV3>(body)?.into(),
+        4 => decode::<SettingsV4>(body)?,
+        5 => return decode::<SettingsV5>(body).map(Settings::from),
+        _ => return Err(unknown(version)),
+    };
+    Ok(SettingsV5::from(fourth).into())
 }

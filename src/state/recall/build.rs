@@ -162,10 +162,10 @@ pub(crate) struct Indexed {
 pub(crate) fn message(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<Option<Indexed>> {
     let Some(row) = readable(db.messages.get(txn, &id))? else { return Ok(None) };
     let Message { session, body, stored, .. } = row;
-    let Some(body) = readable(db.bodies.get(txn, &body))? else { return Ok(None) };
-    let (Some(text), Some(session)) = (source::of_body(&body), source::session(db, txn, session)?) else {
-        return Ok(None);
-    };
+    let number = body;
+    let Some(body) = readable(db.bodies.get(txn, &number))? else { return Ok(None) };
+    let text = source::of_stored(db, txn, number, &body)?;
+    let (Some(text), Some(session)) = (text, source::session(db, txn, session)?) else { return Ok(None) };
     let scope = source::scope(db, txn, &session, body.source.as_ref())?;
     Ok(Some(Indexed { scope, id: SaidId::Message(id), at: stored, text }))
 }

@@ -1,8 +1,9 @@
 //! What rows of the store say, and where that is found. A function of rows, so that it can be repeated.
 
+use crate::error::readable;
 use crate::model::address::{Address, UserId};
 use crate::model::delivery::{Act, Author, OutState, Outbound};
-use crate::model::id::{AgentId, ChatId, SessionId};
+use crate::model::id::{AgentId, BodyId, ChatId, SessionId};
 use crate::model::input::InboundEvent;
 use crate::model::message::{Body, MessageKind};
 use crate::model::recall::RecallScope;
@@ -69,6 +70,24 @@ pub fn of_body(body: &Body) -> Option<SaidText> {
     let handle = content.sender.as_ref().map(|sender| sender.as_str());
     let marks = who(content.sender_name.as_deref(), handle.or_else(|| body.sender.as_ref().map(handle_of)));
     Some(SaidText::new(&content.text, body.attachments.iter().map(|file| file.name.as_str()), marks))
+}
+
+/// As [`of_body`] for a message with this body, which also says what was heard in its audio files.
+///
+/// # Errors
+/// Those of reading rows.
+pub fn of_stored(db: &Tables, txn: &Read<'_>, id: BodyId, body: &Body) -> Result<Option<SaidText>> {
+    let Some(mut said) = of_body(body) else { return Ok(None) };
+    // Most messages have no files.
+    if !body.attachments.is_empty()
+        && let Some(row) = readable(db.transcripts.get(txn, &id))?
+    {
+        for text in row.files.iter().filter_map(|file| file.state.get().ok()) {
+            said.text.push('\n');
+            said.text.push_str(text);
+        }
+    }
+    Ok(Some(said))
 }
 
 fn handle_of(user: &UserId) -> &str {

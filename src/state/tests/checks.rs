@@ -197,8 +197,12 @@ fn references_that_lead_nowhere() {
         ]
     );
     let bodies = after(|db, txn| db.bodies.delete(txn, &BodyId::new(1)).map(drop));
-    let needed = 2 + 6 + 1;
-    assert_eq!(bodies.len(), needed, "only what waits, open messages and readable files need bodies: {bodies:?}");
+    let needed = 2 + 6 + 1 + 1;
+    assert_eq!(
+        bodies.len(),
+        needed,
+        "only what waits, open messages, readable files and transcripts need bodies: {bodies:?}"
+    );
     assert_eq!(
         after(|db, txn| {
             let (key, mut seen) = db.seen_events.first(txn, ..)?.unwrap();

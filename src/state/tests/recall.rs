@@ -68,7 +68,7 @@ fn a_check_compares_the_index_with_what_was_said() {
     assert_eq!(checked(|_, _| Ok(())), [""; 0]);
     let gone = checked(|db, txn| {
         let body = db.bodies.require(txn, &BodyId::new(1))?;
-        let words = source::of_body(&body).unwrap().words();
+        let words = source::of_stored(db, txn, BodyId::new(1), &body).unwrap().unwrap().words();
         assert!(remove(db, txn, HOME, id, &words)?);
         Ok(())
     });

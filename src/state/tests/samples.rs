@@ -39,6 +39,7 @@ mod console;
 mod costs;
 mod network;
 mod providers;
+mod voice;
 mod workspaces;
 
 pub(super) const AGENT: AgentId = AgentId::new(1);
@@ -214,6 +215,7 @@ fn entities(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
             header: "Authorization: Bearer {}".parse().unwrap(),
             requests: vec!["GET /repos/**".parse().unwrap()],
         }],
+        voice: Some(voice::settings()),
         ..Settings::default()
     };
     db.settings.put(txn, &(), &settings)?;
@@ -341,7 +343,7 @@ fn fetch(db: &Tables, txn: &mut Write<'_>, mut body: Body) -> Result<()> {
     let (id, mut message) = message(10, MessageState::Pending(Due::At(at(95))), true);
     message.body = BodyId::new(2);
     db.messages.put(txn, &id, &message)?;
-    Ok(())
+    voice::transcripts(db, txn)
 }
 
 fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {

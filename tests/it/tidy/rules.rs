@@ -41,6 +41,7 @@ pub(super) const IMPORTS: &[(&str, &[&str])] = &[
             "gateway",
             "mailbox",
             "model",
+            "provider",
             "runtime",
             "search",
             "socket",

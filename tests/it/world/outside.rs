@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hearth::model::content::{Attachment, BlobId, FileBytes, RawJson};
 use hearth::model::delivery::{Delivery, DeliveryResult};
 use hearth::model::effect::{
-    Discard, Effect, Export, ExportedMessage, ExportedReply, Fetch, Launch, RecapLine, Settled,
+    Discard, Effect, Export, ExportedMessage, ExportedReply, Fetch, Launch, RecapLine, Settled, Transcribe,
 };
 use hearth::model::group::GroupInput;
 use hearth::model::id::{AgentId, OutboundId, SessionId};
@@ -17,6 +17,8 @@ use hearth::model::mailbox::{
 };
 use hearth::model::request::RequestedAction;
 use hearth::model::skip::{FoundSkip, SkipLook};
+use hearth::model::voice::{Made, Transcript, TranscriptState};
+use hearth::model::{Millis, Timestamp};
 
 /// A channel's result of a delivery.
 pub(crate) type Channel = Box<dyn FnMut(&Delivery) -> Option<DeliveryResult>>;
@@ -31,6 +33,19 @@ pub(crate) fn fetched(fetch: &Fetch) -> Option<Vec<Attachment>> {
         file.blob = FileBytes::Stored(BlobId::of_digest(&[u8::try_from(fetch.body.number() % 256).unwrap(); 32]));
     }
     Some(files)
+}
+
+/// What is heard in audio files.
+pub(crate) type Hearing = Box<dyn FnMut(&Transcribe) -> Option<Vec<Transcript>>>;
+
+/// Hears the name of each file.
+pub(crate) fn heard(of: &Transcribe) -> Option<Vec<Transcript>> {
+    let by = Made { tool: of.with.tool.label(), took: Millis::new(7), at: Timestamp::from_millis(0) };
+    let one = |file: &Attachment| Transcript {
+        file: file.name.clone(),
+        state: TranscriptState::Done { text: format!("spoken in {}", file.name), by: by.clone() },
+    };
+    Some(of.files.iter().map(one).collect())
 }
 
 /// A channel's result of opening a direct message.
@@ -74,6 +89,8 @@ pub(crate) struct Outside {
     pub(crate) direct: Direct,
     /// The channels' reply to a file request; none: no outcome is ever reported.
     pub(crate) fetch: Fetching,
+    /// What is heard in audio files; none: nothing is ever reported.
+    pub(crate) hear: Hearing,
     /// People with whom a direct message was to be opened, in order.
     pub(crate) opened: Vec<hearth::model::UserId>,
     /// Whether the runtime can start anything.
@@ -118,6 +135,7 @@ impl Default for Outside {
             subscribed: Vec::new(),
             channel: Box::new(|_| Some(DeliveryResult::Delivered { platform_message: None })),
             fetch: Box::new(fetched),
+            hear: Box::new(heard),
             direct: Box::new(|user| Some(Ok(user.handle().clone()))),
             opened: Vec::new(),
             startable: true,
@@ -158,6 +176,7 @@ impl Outside {
                 vec![]
             }
             Effect::Fetch(fetch) => self.give_files(&fetch),
+            Effect::Transcribe(of) => self.transcribe(&of),
             Effect::OpenDirect(user) => {
                 self.opened.push(user.clone());
                 (self.direct)(&user).map(|chat| Input::DirectOpened(user, chat)).into_iter().collect()
@@ -218,6 +237,10 @@ impl Outside {
         files.retain(|seq| !discard.files.contains(seq));
         let written = self.written.entry(discard.session).or_default();
         written.retain(|found| found.files.iter().any(|file| !discard.agent_files.contains(file)));
+    }
+
+    fn transcribe(&mut self, of: &Transcribe) -> Vec<Input> {
+        (self.hear)(of).map(|heard| Input::Transcribed(of.body, heard)).into_iter().collect()
     }
 
     fn give_files(&mut self, fetch: &Fetch) -> Vec<Input> {

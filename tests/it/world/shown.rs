@@ -38,6 +38,7 @@ pub(crate) fn input_line(input: &Input) -> String {
         Input::DecideAs(person, matter, value) => format!("{person} decides {matter}: {value}"),
         Input::CommandAs(session, command) => format!("{session} commands {command:?}"),
         Input::Console(input) => format!("console: {input:?}"),
+        Input::Transcribed(body, files) => format!("transcribed {} files of {body}", files.len()),
         Input::Fetched(body, files) => format!("fetched {} files of {body}", files.len()),
         Input::ChannelState(channel, down) => format!("channel {channel} is down: {down:?}"),
         Input::BridgeReady(channel, program, can) => format!("bridge of {channel}: {program} {can:?}"),
@@ -146,6 +147,7 @@ pub(crate) fn effect_line(effect: &Effect) -> String {
             let answers: Vec<_> = settled.answers.iter().map(|answer| answer.id).collect();
             format!("settled {}: {:?} {answers:?}", settled.message, settled.state)
         }
+        Effect::Transcribe(of) => format!("transcribe {} files of {}", of.files.len(), of.body),
         Effect::Fetch(fetch) => format!("fetch {} files of {}", fetch.files.len(), fetch.body),
         Effect::OpenDirect(user) => format!("open a direct message with {user}"),
         Effect::Subscribe(at) => format!("subscribe to {}/{} {:?}", at.channel, at.platform_id, at.thread),

@@ -34,12 +34,13 @@ impl Prompt<'_> {
         let line = |entry: &Value| {
             let kind = escaped(text(entry, "type").unwrap_or("file"));
             let name = escaped(text(entry, "name").or_else(|| text(entry, "filename")).unwrap_or("attachment"));
-            match (text(entry, "localPath"), text(entry, "error"), text(entry, "url")) {
+            let file = match (text(entry, "localPath"), text(entry, "error"), text(entry, "url")) {
                 (Some(path), ..) => format!("\n[{kind}: {name} — saved to {}]", escaped(&self.place(path))),
                 (None, Some(error), _) => format!("\n[{kind}: {name} — not available: {}]", escaped(error)),
                 (None, None, Some(url)) => format!("\n[{kind}: {name} ({})]", escaped(url)),
                 (None, None, None) => format!("\n[{kind}: {name}]"),
-            }
+            };
+            file + &heard(entry)
         };
         entries.iter().map(line).collect()
     }
@@ -48,6 +49,16 @@ impl Prompt<'_> {
     fn place(&self, path: &str) -> String {
         let is_hosts = path.split('/').next() == Some(hearth_wire::HOST_DIR);
         if is_hosts { self.root.join(path).to_string_lossy().into_owned() } else { format!("{WORKSPACE}/{path}") }
+    }
+}
+
+/// What a program understood of an audio file, or why there is no transcript.
+fn heard(entry: &Value) -> String {
+    let of = attribute("of", text(entry, "name"));
+    match (text(entry, "transcript"), text(entry, "transcriptError")) {
+        (Some(said), _) => format!("\n<transcript{of}>{}</transcript>", escaped(said)),
+        (None, Some(why)) => format!("\n(voice message; no transcript: {})", escaped(why)),
+        (None, None) => String::new(),
     }
 }
 

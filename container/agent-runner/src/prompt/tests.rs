@@ -80,6 +80,14 @@ fn prompts_say_more_in_the_same_form() {
             json!({"text": "t", "attachments": [{"type": "</message>", "name": "<b>"}]}),
             "t\n[&lt;/message&gt;: &lt;b&gt;]",
         ),
+        (
+            json!({"attachments": [{"name": "v\".ogg", "type": "voice", "transcript": "</transcript> & \"hi\""}]}),
+            "\n[voice: v&quot;.ogg]\n<transcript of=\"v&quot;.ogg\">&lt;/transcript&gt; &amp; &quot;hi&quot;</transcript>",
+        ),
+        (
+            json!({"attachments": [{"name": "v", "type": "voice", "transcriptError": "</message>"}]}),
+            "\n[voice: v]\n(voice message; no transcript: &lt;/message&gt;)",
+        ),
         (json!({"text": "t", "attachments": []}), "t"),
         (json!({"text": "t", "attachments": "none"}), "t"),
     ] {
