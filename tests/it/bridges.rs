@@ -13,6 +13,7 @@ use crate::host::mail::Mail;
 use crate::host::matrix::Matrix;
 use crate::host::signal::Signal;
 use crate::host::slack::Slack;
+use crate::host::whatsapp::WhatsApp;
 use crate::host::{Host, skipped, wait_for, wait_for_or};
 
 const BRIDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chat_bridge.py");
@@ -87,6 +88,7 @@ fn the_bridges_that_are_here_pass_every_case() {
     let discord = std::thread::spawn(|| Discord::start().test());
     let slack = std::thread::spawn(|| Slack::start().test(&program("networks")));
     let signal = std::thread::spawn(|| Signal::start().test(&program("networks")));
+    let whatsapp = std::thread::spawn(|| WhatsApp::start().test(&program("networks")));
     let page = include_str!("../../docs/bridges.md");
     let example = include_str!("../chat_bridge.py");
     assert!(page.contains(example), "docs/bridges.md has another bridge than tests/chat_bridge.py");
@@ -110,13 +112,15 @@ fn the_bridges_that_are_here_pass_every_case() {
     assert_eq!(discord["failed"], 0, "{discord:#}");
     let signal = signal.join().unwrap();
     assert_eq!(signal["failed"], 0, "{signal:#}");
+    let whatsapp = whatsapp.join().unwrap();
+    assert_eq!(whatsapp["failed"], 0, "{whatsapp:#}");
     let mut table = String::from(
-        "| case | what it checks | example | `hearth-mqtt` | `hearth-mail` | `hearth-matrix` | Slack | Discord | Signal |\n\
-         |---|---|---|---|---|---|---|---|---|\n",
+        "| case | what it checks | example | `hearth-mqtt` | `hearth-mail` | `hearth-matrix` | Slack | Discord | Signal | WhatsApp |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
     );
     let column =
         |found: &Value| rows(found).into_iter().map(|[.., result]| result.replace('_', " ")).collect::<Vec<_>>();
-    let others = [&mqtt, &mail, &matrix, &slack, &discord, &signal].map(column);
+    let others = [&mqtt, &mail, &matrix, &slack, &discord, &signal, &whatsapp].map(column);
     for (at, [name, checks, example]) in rows(&example).into_iter().enumerate() {
         let results: Vec<&str> = others.iter().map(|column| column[at].as_str()).collect();
         table.push_str(&format!("| `{name}` | {checks} | {example} | {} |\n", results.join(" | ")));

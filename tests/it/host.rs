@@ -26,6 +26,7 @@ pub(crate) mod signal;
 pub(crate) mod slack;
 pub(crate) mod telegram;
 pub(crate) mod terminal;
+pub(crate) mod whatsapp;
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};

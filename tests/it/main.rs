@@ -127,6 +127,7 @@ mod trouble;
 mod typing;
 mod upgrade;
 mod voice;
+mod whatsapp;
 mod why;
 mod working;
 mod workspaces;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::host::bridge_programs::{kill, program, running};
+use crate::host::bridge_programs::{contents, kill, program, running};
 use crate::host::signal::{ALL, ANN, BOB, BOT, EVE, FEW, NUMBER, Signal};
 use crate::host::{wait_for, wait_for_or};
 
@@ -200,7 +200,7 @@ fn files_and_long_texts_of_signal() {
     signal.answer(ANN, "afterwards");
     // The files of strangers are removed, and so are those that were passed on.
     wait_for("signal-cli's files to go", || (signal.inside("state/signal-cli/attachments").len() == 1).then_some(()));
-    let kept: Vec<Vec<u8>> = walk(&signal.host.data().join("files"));
+    let kept: Vec<Vec<u8>> = contents(&signal.host.data().join("files"));
     assert!(!kept.iter().any(|file| file == b"of a stranger"));
     signal.host.check();
 }
@@ -220,13 +220,7 @@ fn files(signal: &Signal) {
     for text in ["a.txt", "empty.txt", "signal-cli did not fetch it"] {
         assert!(stored.contains(text), "{text}: {stored}");
     }
-    assert!(walk(&signal.host.data().join("files")).iter().any(|file| file == b"the content of a file"));
-}
-
-/// The contents of all files below a directory.
-fn walk(directory: &std::path::Path) -> Vec<Vec<u8>> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![std::fs::read(path).unwrap()] }).collect()
+    assert!(contents(&signal.host.data().join("files")).iter().any(|file| file == b"the content of a file"));
 }
 
 /// A daemon of signal-cli that runs already, perhaps with other accounts.

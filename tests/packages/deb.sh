@@ -40,7 +40,7 @@ data=/home/ann/.local/share/hearth
 # The bridges are a package of their own.
 cp "$bridges" "$root/tmp/bridges.deb"
 root_runs apt-get install -y -qq /tmp/bridges.deb >"$place/apt.log" 2>&1 || failed "install: $(tail -20 "$place/apt.log")"
-for bridge in "hearth-mail" "hearth-matrix" "hearth-networks discord" "hearth-networks slack" "hearth-networks signal"; do
+for bridge in "hearth-mail" "hearth-matrix" "hearth-networks discord" "hearth-networks slack" "hearth-networks signal" "hearth-networks whatsapp"; do
     # shellcheck disable=SC2086 # two words
     expect "$bridge says that Hearth starts it" "Hearth starts this program" "$(ann_runs /usr/lib/hearth/$bridge 2>&1 || true)"
 done

@@ -80,6 +80,12 @@ pub(crate) fn operate(host: &Host, script: &str, asked: &Value) -> Value {
     serde_json::from_slice(&done.stdout).unwrap()
 }
 
+/// The contents of all files below a directory.
+pub(crate) fn contents(directory: &Path) -> Vec<Vec<u8>> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.flat_map(|path| if path.is_dir() { contents(&path) } else { vec![std::fs::read(path).unwrap()] }).collect()
+}
+
 fn newest(directory: &Path) -> SystemTime {
     let entries = std::fs::read_dir(directory).unwrap().map(Result::unwrap);
     let times = entries.map(|entry| {

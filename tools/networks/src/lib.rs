@@ -1,4 +1,4 @@
-//! `hearth-networks`: bridges to networks that need no more than HTTP and WebSocket, each with a subcommand.
+//! `hearth-networks`: bridges to networks that need no more than HTTP, WebSocket or lines of JSON, each with a subcommand.
 //!
 //! They use threads that block, as all bridges of Hearth, and types of their own for the few things that they need of a
 //! network's protocol: the libraries for these networks bring an async runtime, and hide when a request left.
@@ -8,8 +8,10 @@ mod discord;
 mod hostile;
 mod signal;
 mod slack;
+mod spool;
 mod web;
 mod websocket;
+mod whatsapp;
 
 use std::io;
 
@@ -27,11 +29,12 @@ struct Network {
     run: Run,
 }
 
-const NETWORKS: [Network; 3] = [
+const NETWORKS: [Network; 4] = [
     Network { name: "discord", words: 1, run: |daemon, _| discord::run(daemon) },
     // The second word is the program that speaks with Signal.
     Network { name: "signal", words: 2, run: signal::run },
     Network { name: "slack", words: 1, run: |daemon, _| slack::run(daemon) },
+    Network { name: "whatsapp", words: 1, run: |daemon, _| whatsapp::run(daemon) },
 ];
 
 /// Runs the bridge that the arguments name until the daemon ends it or is gone.

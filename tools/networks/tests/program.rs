@@ -8,7 +8,9 @@ fn without_a_daemon_or_a_network_it_says_how_it_is_started() {
         (&[], "name one network: discord"),
         (&["no-such-network"], "name one network: discord"),
         (&["signal", "/usr/bin/signal-cli"], "Hearth starts this program"),
+        (&["whatsapp"], "Hearth starts this program"),
         (&["discord", "more"], "name one network: discord"),
+        (&["whatsapp", "more"], "name one network: discord"),
         (&["signal", "one", "more"], "name one network: discord"),
     ] {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_hearth-networks"));

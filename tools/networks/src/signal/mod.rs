@@ -13,7 +13,6 @@ mod link;
 mod outbox;
 mod rpc;
 mod settings;
-mod spool;
 mod styled;
 mod verdict;
 
@@ -29,6 +28,7 @@ use hearth_bridge::program::{Daemon, now};
 use hearth_bridge::{Capabilities, Choice, FromBridge, Hello, Idempotency, Me, PROTOCOL, Ready};
 use serde_json::{Value, json};
 
+use crate::spool::{Number, Spool};
 use aside::Aside;
 use chat::person;
 use envelope::Account;
@@ -39,7 +39,6 @@ use link::{Link, Place};
 use outbox::Outbox;
 use rpc::{Rpc, Trouble, parameters};
 use settings::Settings;
-use spool::{Number, Spool};
 
 /// Threads that deliver.
 const POSTS: u32 = 4;

@@ -1,5 +1,5 @@
-//! What signal-cli reported and the daemon has not stored yet, a file for each line. signal-cli forgets a message once it has
-//! written its line, so each is on disk before the next one is read.
+//! What a network reported and the daemon has not stored yet, a file for each report. The network forgets a report once it
+//! was taken, so each is on disk before that.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
@@ -12,19 +12,19 @@ use serde::de::IgnoredAny;
 /// How the name of a file ends while it is being written.
 const NEW: &str = ".new";
 
-/// The number of a line. Later lines have higher ones.
-pub(super) type Number = u64;
+/// The number of a report. Later ones have higher numbers.
+pub(crate) type Number = u64;
 
-/// The lines, for all threads.
+/// The reports, for all threads.
 #[derive(Debug, Clone)]
-pub(super) struct Spool {
+pub(crate) struct Spool {
     directory: PathBuf,
     last: Arc<AtomicU64>,
 }
 
 impl Spool {
-    /// Opens the spool in a directory, with the lines that are in it, in their order.
-    pub(super) fn open(directory: &Path) -> io::Result<(Self, Vec<Number>)> {
+    /// Opens the spool in a directory, with the reports that are in it, in their order.
+    pub(crate) fn open(directory: &Path) -> io::Result<(Self, Vec<Number>)> {
         fs::create_dir_all(directory)?;
         let mut numbers = Vec::new();
         for entry in fs::read_dir(directory)? {
@@ -42,29 +42,29 @@ impl Spool {
         Ok((Self { directory: directory.to_owned(), last }, numbers))
     }
 
-    /// Adds a line. It is on disk afterwards.
-    pub(super) fn add(&self, line: &[u8]) -> io::Result<Number> {
+    /// Adds a report. It is on disk afterwards.
+    pub(crate) fn add(&self, report: &[u8]) -> io::Result<Number> {
         let number = self.last.fetch_add(1, Ordering::SeqCst) + 1;
         let new = self.directory.join(format!("{number}{NEW}"));
         let mut file = File::create(&new)?;
-        file.write_all(line)?;
+        file.write_all(report)?;
         file.sync_all()?;
         fs::rename(&new, self.path(number))?;
         File::open(&self.directory)?.sync_all()?;
         Ok(number)
     }
 
-    /// A line; none if it was removed.
-    pub(super) fn get(&self, number: Number) -> io::Result<Option<Vec<u8>>> {
+    /// A report; none if it was removed.
+    pub(crate) fn get(&self, number: Number) -> io::Result<Option<Vec<u8>>> {
         match fs::read(self.path(number)) {
-            Ok(line) => Ok(Some(line)),
+            Ok(report) => Ok(Some(report)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Removes a line. After a crash it may be there again; the daemon recognises its message then.
-    pub(super) fn remove(&self, number: Number) -> io::Result<()> {
+    /// Removes a report. After a crash it may be there again; the daemon recognises its messages then.
+    pub(crate) fn remove(&self, number: Number) -> io::Result<()> {
         fs::remove_file(self.path(number))
     }
 
@@ -73,8 +73,8 @@ impl Spool {
     }
 }
 
-/// Keeps what was being written when the bridge died if it is whole, since signal-cli has forgotten the message. What was
-/// cut short is removed.
+/// Keeps what was being written when the bridge died if it is whole, since the network may have forgotten it. What was cut
+/// short is removed.
 fn recovered(directory: &Path, number: Number) -> io::Result<bool> {
     let new = directory.join(format!("{number}{NEW}"));
     if serde_json::from_slice::<IgnoredAny>(&fs::read(&new)?).is_err() {
@@ -91,27 +91,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_stay_until_they_are_removed_and_keep_their_order() {
+    fn reports_stay_until_they_are_removed_and_keep_their_order() {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().join("spool");
         let (spool, there) = Spool::open(&directory).unwrap();
         assert!(there.is_empty());
         let numbers: Vec<Number> =
-            (0..12).map(|number| spool.add(format!("line {number}").as_bytes()).unwrap()).collect();
+            (0..12).map(|number| spool.add(format!("report {number}").as_bytes()).unwrap()).collect();
         spool.remove(numbers[1]).unwrap();
         fs::write(directory.join("99.new"), "cut").unwrap();
         fs::write(directory.join("strange"), "").unwrap();
         let (again, there) = Spool::open(&directory).unwrap();
         assert_eq!(there, [1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], "by number, and not by name");
-        assert_eq!(again.get(numbers[2]).unwrap().as_deref(), Some(&b"line 2"[..]));
+        assert_eq!(again.get(numbers[2]).unwrap().as_deref(), Some(&b"report 2"[..]));
         assert_eq!(again.get(numbers[1]).unwrap(), None);
         assert_eq!(again.add(b"more").unwrap(), 13);
         assert!(!directory.join("99.new").exists());
     }
 
-    /// The bridge is killed after a line was written, and before its file has its name.
+    /// The bridge is killed after a report was written, and before its file has its name.
     #[test]
-    fn a_whole_line_without_its_name_is_kept() {
+    fn a_whole_report_without_its_name_is_kept() {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path();
         Spool::open(directory).unwrap().0.add(b"{}").unwrap();
