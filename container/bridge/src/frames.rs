@@ -9,7 +9,7 @@ use crate::daemon_frames::Cursors;
 use crate::line::{DEPTH_MAX, depth};
 
 /// A frame of a bridge.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub enum FromBridge {
     /// It can work.

@@ -2,6 +2,7 @@
 //! the socket that the bridge inherits as descriptor 3. `docs/bridges.md` describes it for authors of bridges.
 
 mod daemon_frames;
+mod fit;
 mod frames;
 mod line;
 pub mod markdown;

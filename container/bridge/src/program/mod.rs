@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::fs::{FileType, fstat};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::{FromBridge, Hello, Lines, ToBridge};
+use crate::{FromBridge, Hello, Lines, ToBridge, fit};
 
 pub mod hand;
 pub mod parts;
@@ -134,7 +134,7 @@ impl FrameWriter {
     /// # Errors
     /// If the daemon is gone.
     pub fn send(&self, frame: &FromBridge) -> io::Result<()> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(&frame.line())
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(&fit::line(frame))
     }
 }
 
