@@ -26,14 +26,20 @@ pub(crate) fn program(name: &str) -> PathBuf {
 pub(crate) fn matrix() -> PathBuf {
     static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
         let target = Path::new(env!("CARGO_BIN_EXE_hearth")).ancestors().nth(2).unwrap();
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/matrix/Cargo.toml");
+        let (program, root) = (target.join("debug/hearth-matrix"), Path::new(env!("CARGO_MANIFEST_DIR")));
+        let sources = ["tools/matrix/src", "container/bridge/src"].map(|part| newest(&root.join(part)));
+        // Cargo would wait for everything that is being built beside the tests.
+        if program.metadata().is_ok_and(|about| sources.iter().max().copied() <= about.modified().ok()) {
+            return program;
+        }
+        let manifest = root.join("tools/matrix/Cargo.toml");
         #[expect(clippy::disallowed_methods, reason = "the compiler")]
         let mut cargo = Command::new(env!("CARGO"));
         let cargo = cargo.args(["build", "--locked", "--quiet"]).arg("--manifest-path").arg(manifest);
         // Build scripts ask for it, so that the next build would compile everything anew.
         cargo.env_remove("RUSTC_BOOTSTRAP");
         assert!(cargo.arg("--target-dir").arg(target).status().unwrap().success(), "it cannot be built");
-        target.join("debug/hearth-matrix")
+        program
     });
     BUILT.clone()
 }
