@@ -1,7 +1,9 @@
-//! Files that the network keeps, and transcripts of audio. Files are fetched when an agent gets the message, not while it waits for an approval.
+//! Files that the network keeps, and transcripts of audio. Files are fetched when an agent gets the message, not while it
+//! waits for an approval.
 //!
 //! The message is stored with its position in the session. It is dispatched when its files are present or known to be
-//! missing, and what is said in its audio files is transcribed, if that is configured. The row in `fetches` survives a crash, so a later run requests the files again.
+//! missing, and what is said in its audio files is transcribed, if that is configured. The row in `fetches` survives a
+//! crash, so a later run requests the files again.
 
 use crate::Result;
 use crate::lifecycle::dispatch::DueMessage;

@@ -126,6 +126,7 @@ pub(super) fn test(paths: &Paths, args: &TestArgs, json: bool) -> Done {
 impl<'a> Kit<'a> {
     fn new(paths: &'a Paths, args: &TestArgs, scratch: &Path) -> Result<Self, Failure> {
         let run = clock::random()?;
+        let patience = Duration::from_secs(args.patience);
         let settings = match &args.settings {
             Some(text) => serde_json::from_str(text)
                 .map_err(|error| Failure::Failed(format!("--settings is not a JSON object: {error}")))?,
@@ -158,11 +159,11 @@ impl<'a> Kit<'a> {
             command,
             directory: scratch.join("bridge"),
             hold: if args.unconfined { Hold::Unconfined } else { Hold::Confined },
-            patience: Duration::from_secs(args.patience),
+            patience,
             settings,
             token,
             secret,
-            network: args.network.as_ref().map(|program| Network::of(&typed.join(program))),
+            network: args.network.as_ref().map(|program| Network { program: typed.join(program), patience }),
             chat: Mutex::new(args.chat.clone()),
             cursors: Mutex::default(),
             output: Arc::default(),

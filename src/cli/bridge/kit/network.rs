@@ -2,15 +2,21 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-/// The program.
-pub(super) struct Network(PathBuf);
+use crate::clock::Stopwatch;
+
+/// Pause between two looks at what the bot sent.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The people.
+pub(super) struct Network {
+    pub(super) program: PathBuf,
+    /// How long what the bot sent may be on its way.
+    pub(super) patience: Duration,
+}
 
 impl Network {
-    pub(super) fn of(program: &Path) -> Self {
-        Self(program.to_owned())
-    }
-
     /// A person writes to the bot.
     pub(super) fn say(&self, text: &str) -> Result<(), String> {
         self.ask(&["say", text]).map(drop)
@@ -23,19 +29,19 @@ impl Network {
 
     /// How often the bot sent a text, as soon as it is there at all.
     pub(super) fn count(&self, text: &str) -> Result<usize, String> {
-        for _ in 0..20 {
+        let watch = Stopwatch::start();
+        loop {
             let count = self.heard()?.matches(text).count();
-            if count > 0 {
+            if count > 0 || watch.elapsed() >= self.patience {
                 return Ok(count);
             }
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            std::thread::sleep(LOOK);
         }
-        Ok(0)
     }
 
     fn ask(&self, words: &[&str]) -> Result<String, String> {
-        let failed = |why: String| format!("`{} {}`: {why}", self.0.display(), words.join(" "));
-        let done = command(&self.0).args(words).output().map_err(|error| failed(error.to_string()))?;
+        let failed = |why: String| format!("`{} {}`: {why}", self.program.display(), words.join(" "));
+        let done = command(&self.program).args(words).output().map_err(|error| failed(error.to_string()))?;
         if !done.status.success() {
             return Err(failed(done.status.to_string()));
         }
