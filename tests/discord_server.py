@@ -339,7 +339,7 @@ class Handler(BaseHTTPRequestHandler):
     def any(self):
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path = self.path.split("?")[0]
-        if path == "/test":
+        if path == "/control":
             return self.answer(200, json.dumps(control(json.loads(self.body))).encode())
         if path.startswith("/cdn/"):
             return self.file(path)
@@ -587,7 +587,7 @@ def write(name, text):
 def ask(what):
     with open(os.path.join(HERE, "port")) as file:
         port = file.read()
-    with urllib.request.urlopen(urllib.request.Request("http://127.0.0.1:%s/test" % port, json.dumps(what).encode()), timeout=30) as answer:
+    with urllib.request.urlopen(urllib.request.Request("http://127.0.0.1:%s/control" % port, json.dumps(what).encode()), timeout=30) as answer:
         return json.load(answer)
 
 if sys.argv[1] == "serve":
@@ -596,7 +596,9 @@ if sys.argv[1] == "serve":
     for server in servers:
         threading.Thread(target=server.serve_forever, daemon=True).start()
     write("token", TOKEN)
+    write("control", str(PORTS[0]))
     write("port", str(PORTS[0]))
+    write("ready", "")
     sys.stdin.read()
 elif sys.argv[1] == "say":
     ask({"say": {"text": sys.argv[2]}})

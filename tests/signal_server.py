@@ -10,7 +10,7 @@ daemon; it finds it by the directory in which this file is. The others find it b
 
 Where a behaviour comes from: S the source of signal-cli (the class is named), D its manual signal-cli-jsonrpc(5), P reports
 of people who use it. This was not compared with the real program."""
-import base64, json, os, random, socket, socketserver, sys, threading, time
+import base64, http.server, json, os, random, socket, socketserver, sys, threading, time, urllib.request
 
 WORD = next((word for word in sys.argv[1:] if word in ("serve", "say", "heard", "do", "jsonRpc")), "")
 HERE = os.path.dirname(os.path.abspath(__file__)) if WORD == "jsonRpc" else sys.argv[2] if WORD == "serve" else os.environ["SIGNAL_PEOPLE"]
@@ -369,12 +369,19 @@ def seen(message):
         return "(reaction %s)" % message["reaction"]
     return "\n".join([message["text"]] + ["(file %s of %d bytes)" % (file["name"], file["size"]) for file in message["files"]])
 
-class Operations(socketserver.StreamRequestHandler):
-    def handle(self):
-        asked = json.loads(self.rfile.readline())
+class Operations(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
         with lock:
             found = getattr(Control, asked.pop("do"))(**asked)
-        self.wfile.write(json.dumps(found).encode())
+        body = json.dumps(found).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
 class Server(socketserver.ThreadingTCPServer):
     daemon_threads, allow_reuse_address, request_queue_size = True, True, 64
@@ -389,10 +396,8 @@ def write(name, text):
     os.rename(os.path.join(HERE, name + ".new"), os.path.join(HERE, name))
 
 def do(**asked):
-    with socket.create_connection(("127.0.0.1", int(read("control"))), 30) as connection:
-        connection.sendall(json.dumps(asked).encode() + b"\n")
-        with connection.makefile() as answer:
-            return json.load(answer)
+    with urllib.request.urlopen("http://127.0.0.1:%s/control" % read("control"), json.dumps(asked).encode(), 30) as answer:
+        return json.load(answer)
 
 def program():
     """The program: its lines are those of the daemon. It ends with its standard input (S JsonRpcReader)."""

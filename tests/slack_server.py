@@ -590,6 +590,7 @@ if sys.argv[1] == "serve":
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
     write("token-bot", BOT_TOKEN)
     write("token-app", APP_TOKEN)
+    write("control", str(server.server_address[1]))
     write("port", str(server.server_address[1]))
     threading.Thread(target=keep, daemon=True).start()
     threading.Thread(target=server.serve_forever, daemon=True).start()

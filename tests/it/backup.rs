@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::host::{skipped, wait_for, with_chat};
+use crate::world::directory;
 
 #[expect(clippy::disallowed_methods, reason = "the programs under test are processes")]
 fn program(path: &str) -> Command {
@@ -47,7 +48,7 @@ fn text(path: &Path) -> &str {
 
 /// A data directory with one agent that listens to every message in one chat.
 fn installation() -> (tempfile::TempDir, PathBuf) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = directory();
     let config = dir.path().join("hearth.toml");
     std::fs::write(&config, with_chat("")).unwrap();
     let data = dir.path().join("data");
@@ -428,7 +429,7 @@ token = "file:/etc/token"
 /// The store of another installation that reads files and runs commands is restored only with consent.
 #[test]
 fn references_of_a_foreign_store_need_consent() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = directory();
     let (data, toml, lines) = (dir.path().join("data"), dir.path().join("hearth.toml"), dir.path().join("x.jsonl"));
     std::fs::write(&toml, COMMANDED).unwrap();
     let shown = fine(&data, &["apply", text(&toml)]);

@@ -15,6 +15,7 @@ use crate::host::signal::Signal;
 use crate::host::slack::Slack;
 use crate::host::whatsapp::WhatsApp;
 use crate::host::{Host, skipped, wait_for, wait_for_or};
+use crate::world::directory;
 
 const BRIDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chat_bridge.py");
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chat_server.py");
@@ -30,7 +31,7 @@ pub(crate) struct Net {
 impl Net {
     pub(crate) fn start() -> Self {
         let mut host = Host::new();
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory();
         let port = directory.path().join("port");
         host.env.push(("CHAT_PORT".to_owned(), port.display().to_string()));
         let mut command = host.bare("python3");
@@ -141,7 +142,7 @@ impl Broker {
     fn start() -> Option<Self> {
         let mut host = Host::new();
         host.bare("mosquitto").arg("-h").stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?.wait().unwrap();
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory();
         let here = directory.path().display().to_string();
         host.env.push(("MQTT_PEOPLE".to_owned(), here.clone()));
         // The programs end with its standard input.
@@ -237,7 +238,7 @@ fn notices_go_to_ntfy_by_the_bridge_of_the_documentation() {
         "docs/bridges.md has another one than tests/ntfy_bridge.py"
     );
     let mut host = Host::new();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let mut server = host.bare("python3").arg(NTFY_SERVER).arg(directory.path()).stdin(Stdio::null()).spawn().unwrap();
     wait_for("the server", || directory.path().join("port").exists().then_some(()));
     let address = format!("http://127.0.0.1:{}", std::fs::read_to_string(directory.path().join("port")).unwrap());

@@ -24,6 +24,7 @@ pub(crate) mod python;
 pub(crate) mod raw;
 pub(crate) mod signal;
 pub(crate) mod slack;
+pub(crate) mod stand_in;
 pub(crate) mod telegram;
 pub(crate) mod terminal;
 pub(crate) mod whatsapp;
@@ -41,6 +42,7 @@ use hearth::state::{self, Reader, Store};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::world::directory;
 pub(crate) use python::{python, search_path};
 
 /// Longest wait for any condition; a machine under load is slow.
@@ -97,7 +99,7 @@ impl Host {
 
     /// Without a data directory.
     pub(crate) fn before_the_first_start() -> Self {
-        let dir = tempfile::Builder::new().prefix("hearth-").tempdir().unwrap();
+        let dir = directory();
         let runtime = dir.path().join("runtime");
         std::fs::create_dir(&runtime).unwrap();
         std::fs::set_permissions(&runtime, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();

@@ -11,6 +11,7 @@ use crate::host::confined::possible;
 use crate::host::fake_llm::FakeLlm;
 use crate::host::pty::Pty;
 use crate::host::{CHAT, Host, skipped};
+use crate::world::directory;
 
 struct Server {
     process: Child,
@@ -33,7 +34,7 @@ impl Server {
             skipped(format_args!("another program listens on port {port}"));
             return None;
         }
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory();
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/llama.py");
         let mut process = crate::host::python()
             .arg(script)

@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use std::process::Stdio;
 
 use crate::host::{Host, Running, event, wait_for};
+use crate::world::directory;
 
 const AGENT: &str = "schema = 1\n[[agents]]\nfolder = \"a\"\n";
 
@@ -19,7 +20,7 @@ fn furnish(host: &Host, keep: &std::path::Path) {
 
 #[test]
 fn an_agent_is_removed_with_its_directory_when_that_is_asked_for() {
-    let keep = tempfile::tempdir().unwrap();
+    let keep = directory();
     std::fs::write(keep.path().join("file"), "not of Hearth").unwrap();
     let mut host = Host::new();
     for daemon in [false, true] {

@@ -17,6 +17,7 @@ use hearth::state::recall::find::{Search, find};
 use hearth::state::{Options, Store};
 
 use crate::host::skipped;
+use crate::world::directory;
 
 #[path = "../relevance/src/collection.rs"]
 mod collection;
@@ -87,7 +88,7 @@ fn searches_find_what_tantivy_finds() {
         return skipped("searches were not compared with tantivy; .ci/udhr.sh installs the texts");
     }
     let collection = Collection::read(&texts);
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let store = indexed(&collection, directory.path());
     let peer = of_tantivy();
     let (mut worse, mut all_own, mut all_best) = (Vec::new(), 0.0, 0.0);

@@ -114,6 +114,16 @@ impl Signal {
         wait_for("a message on disk", || (is_spooled() || self.stored().contains(text)).then_some(()));
     }
 
+    /// How often signal-cli was started.
+    fn starts(&self) -> usize {
+        self.asks("known", json!({}))["starts"].as_array().unwrap().len()
+    }
+
+    /// Waits until signal-cli was started again: what one that ends takes from Signal is lost.
+    fn started_again(&self, before: usize) {
+        wait_for("another start of signal-cli", || (self.starts() > before).then_some(()));
+    }
+
     /// How often the bot sent a text to a chat.
     fn count(&self, chat: &str, text: &str) -> usize {
         let all: String = self.sent(chat).iter().filter_map(|message| message["text"].as_str()).collect();
@@ -256,7 +266,9 @@ fn signal_cli_that_ends_or_hangs_is_started_again() {
     signal.asks("torn", json!({}));
     signal.asks("set", json!({ "told": true }));
     signal.answer(ANN, "after half a line.");
+    let before = signal.starts();
     signal.asks("garbage", json!({ "lines": 30 }));
+    signal.started_again(before);
     signal.says("after much garbage.", json!({}));
     signal.answer(ANN, "after much garbage.");
     assert_eq!(signal.asks("known", json!({}))["starts"].as_array().unwrap().len(), 4);
@@ -418,6 +430,7 @@ fn nothing_is_lost_by_signal_and_repeats_are_marked() {
         signal.says(text, json!({}));
         signal.kept(text);
         std::thread::sleep(Duration::from_millis(37 * (number as u64 % 5)));
+        let before = signal.starts();
         match number % 4 {
             0 => drop(signal.asks("end", json!({}))),
             1 | 2 => signal.running().into_iter().for_each(kill),
@@ -427,6 +440,7 @@ fn nothing_is_lost_by_signal_and_repeats_are_marked() {
                 signal.host.start();
             }
         }
+        signal.started_again(before);
     }
     for text in &texts {
         signal.answer(ANN, text);

@@ -79,13 +79,6 @@ pub(crate) fn kill(pid: u32) {
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
 }
 
-/// An operation of a stand-in for a network, which is a script.
-pub(crate) fn operate(host: &Host, script: &str, asked: &Value) -> Value {
-    let done = host.bare("python3").arg(script).arg("do").arg(asked.to_string()).output().unwrap();
-    assert!(done.status.success(), "{asked}: {}", String::from_utf8_lossy(&done.stderr));
-    serde_json::from_slice(&done.stdout).unwrap()
-}
-
 /// The contents of all files below a directory.
 pub(crate) fn contents(directory: &Path) -> Vec<Vec<u8>> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::bridge_programs::{kit, program};
 use super::{Host, skipped, wait_for};
+use crate::world::directory;
 
 const PEOPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mail_people.py");
 
@@ -29,7 +30,7 @@ impl Mail {
             skipped("there are no mail servers, or this is not root, so `hearth-mail` is not tested");
             return None;
         }
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory();
         let here = directory.path().display().to_string();
         host.env.push(("MAIL_PEOPLE".to_owned(), here.clone()));
         // The servers end with its standard input.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::bridge_programs::{self, kit};
 use super::{Host, skipped, wait_for};
+use crate::world::directory;
 
 const SEALED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/matrix_sealed.py");
 const PEOPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/matrix_people.py");
@@ -16,12 +17,6 @@ pub(crate) struct Matrix {
     pub(crate) host: Host,
     server: Child,
     pub(crate) directory: tempfile::TempDir,
-}
-
-/// Where the server writes: in memory if the system has such a place, because it waits for the disk with each message.
-fn directory() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
 }
 
 impl Matrix {

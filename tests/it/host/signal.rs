@@ -1,12 +1,12 @@
 //! A stand-in for signal-cli and Signal for tests of `hearth-networks signal`: `tests/signal_server.py`.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::bridge_programs::{kit, operate};
-use super::{Host, wait_for};
+use super::bridge_programs::kit;
+use super::stand_in::StandIn;
 
 const PEOPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/signal_server.py");
 
@@ -20,39 +20,25 @@ pub(crate) const ALL: &str = "dGhlIGdyb3VwIG9mIGV2ZXJ5Ym9keSwgMzIgYnl0ZXM=";
 pub(crate) const FEW: &str = "dGhlIGdyb3VwIG9mIGEgZmV3LCB3aXRoIDMyIGJ5dGU=";
 
 /// The stand-in, and an installation.
-pub(crate) struct Signal {
-    pub(crate) host: Host,
-    server: Child,
-    pub(crate) directory: tempfile::TempDir,
-}
+pub(crate) struct Signal(StandIn);
 
 impl Signal {
     pub(crate) fn start() -> Self {
-        let mut host = Host::new();
-        let directory = tempfile::tempdir().unwrap();
-        let here = directory.path().display().to_string();
-        host.env.push(("SIGNAL_PEOPLE".to_owned(), here.clone()));
-        let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
-        std::fs::set_permissions(directory.path(), mode(0o755)).unwrap();
-        std::fs::copy(PEOPLE, directory.path().join("signal-cli")).unwrap();
-        std::fs::set_permissions(directory.path().join("signal-cli"), mode(0o755)).unwrap();
-        // The server ends with its standard input.
-        let mut command = host.bare("python3");
-        command.arg(PEOPLE).arg("serve").arg(&here).stdin(Stdio::piped());
-        let server = command.spawn().unwrap();
-        let signal = Self { host, server, directory };
-        wait_for("the stand-in for signal-cli", || signal.directory.path().join("ready").exists().then_some(()));
+        let signal = Self(StandIn::start(PEOPLE, "SIGNAL_PEOPLE", &[]));
+        std::fs::copy(PEOPLE, signal.path("signal-cli")).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(signal.path("signal-cli"), mode).unwrap();
         signal
     }
 
     /// The program `signal-cli` of the stand-in.
     pub(crate) fn cli(&self) -> String {
-        self.directory.path().join("signal-cli").display().to_string()
+        self.path("signal-cli").display().to_string()
     }
 
-    /// The port of its daemon.
+    /// The address of its daemon.
     pub(crate) fn daemon(&self) -> String {
-        format!("127.0.0.1:{}", std::fs::read_to_string(self.directory.path().join("port")).unwrap())
+        format!("127.0.0.1:{}", self.read("port"))
     }
 
     /// Runs the kit.
@@ -61,25 +47,18 @@ impl Signal {
         let words = ["--network", PEOPLE, "--settings", &settings, "--chat", ANN];
         kit(&self.host, &words, &[&bridge.display().to_string(), "signal", &self.cli()])
     }
+}
 
-    /// An operation of the stand-in.
-    pub(crate) fn asks(&self, what: &str, with: Value) -> Value {
-        let mut asked = with;
-        asked["do"] = what.into();
-        operate(&self.host, PEOPLE, &asked)
-    }
+impl Deref for Signal {
+    type Target = StandIn;
 
-    /// A copy of the program, so that a test kills no other's.
-    pub(crate) fn program(&self, built: &Path) -> PathBuf {
-        let program = self.directory.path().join("hearth-networks");
-        std::fs::copy(built, &program).unwrap();
-        program
+    fn deref(&self) -> &StandIn {
+        &self.0
     }
 }
 
-impl Drop for Signal {
-    fn drop(&mut self) {
-        drop(self.server.stdin.take());
-        self.server.wait().unwrap();
+impl DerefMut for Signal {
+    fn deref_mut(&mut self) -> &mut StandIn {
+        &mut self.0
     }
 }
