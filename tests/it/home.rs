@@ -92,7 +92,7 @@ fn a_confined_agent_sees_what_it_was_given_and_no_more() {
     if !possible() {
         return;
     }
-    let mut host = Host::new();
+    let mut host = Host::on_disk();
     write(&host.data().join("groups/main/agent.py"), PROGRAM);
     for place in [host.data(), host.data().join("groups"), host.data().join("groups/main")] {
         std::fs::set_permissions(place, PermissionsExt::from_mode(0o700)).unwrap();

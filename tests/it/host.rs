@@ -97,9 +97,19 @@ impl Host {
         drop(Store::open(&self.data(), state::Options::new(hearth::clock::random().unwrap())).unwrap());
     }
 
+    /// The same on a disk, for mounts: agents get none of what is in `/dev`.
+    pub(crate) fn on_disk() -> Self {
+        let host = Self::within(tempfile::Builder::new().prefix("hearth-").tempdir().unwrap());
+        host.create_store();
+        host
+    }
+
     /// Without a data directory.
     pub(crate) fn before_the_first_start() -> Self {
-        let dir = directory();
+        Self::within(directory())
+    }
+
+    fn within(dir: tempfile::TempDir) -> Self {
         let runtime = dir.path().join("runtime");
         std::fs::create_dir(&runtime).unwrap();
         std::fs::set_permissions(&runtime, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
