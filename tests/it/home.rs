@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::host::Host;
 use crate::host::agents::cli;
 use crate::host::confined::possible;
 use crate::host::fake_api::FakeApi;
+use crate::host::{Host, with_chat};
 
 /// Tries to read and write each given path, and reports what succeeded.
 const PROGRAM: &str = r#"
@@ -51,7 +51,8 @@ fn json(host: &Host, arguments: &[&str]) -> Value {
 
 #[test]
 fn mounts_are_declared_warned_of_and_judged() {
-    let host = Host::with_echo();
+    let host = Host::on_disk();
+    host.apply(&with_chat("provider = \"echo\""));
     write(&host.path("projects/app/file"), "x");
     write(&host.path("docs/file"), "x");
     let set =
