@@ -97,7 +97,7 @@ impl Host {
         drop(Store::open(&self.data(), state::Options::new(hearth::clock::random().unwrap())).unwrap());
     }
 
-    /// The same on a disk, for mounts: agents get none of what is in `/dev`.
+    /// The same on a disk, where it matters that this is no directory of the system, as all below `/dev` are.
     pub(crate) fn on_disk() -> Self {
         let host = Self::within(tempfile::Builder::new().prefix("hearth-").tempdir().unwrap());
         host.create_store();

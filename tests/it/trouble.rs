@@ -173,7 +173,7 @@ fn damage(host: &Host, text: &[u8]) {
 
 #[test]
 fn places_that_cannot_be_used_are_named() {
-    let host = Host::new();
+    let host = Host::on_disk();
     let file = host.path("file");
     std::fs::write(&file, "").unwrap();
     let long = format!("/tmp/{}", "x".repeat(5_000));
