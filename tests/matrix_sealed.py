@@ -168,8 +168,9 @@ async def main():
     finally:
         await client.close()
 
-logging.disable(logging.CRITICAL)
-if sys.argv[1] in ("start", "stop"):
-    matrix_people.main()
-else:
-    asyncio.run(main())
+if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)
+    if sys.argv[1] in ("start", "stop"):
+        matrix_people.main()
+    else:
+        asyncio.run(main())

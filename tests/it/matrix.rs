@@ -12,6 +12,7 @@ use crate::host::matrix::Matrix;
 use crate::host::{wait_for, wait_for_or};
 
 mod sealed;
+mod verified;
 
 /// An id in a path.
 fn part(id: &str) -> String {

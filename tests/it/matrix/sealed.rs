@@ -32,7 +32,7 @@ impl Matrix {
     }
 
     /// The first answer with a text. It was encrypted.
-    fn sealed_answer(&self, room: &str, text: &str) -> Value {
+    pub(super) fn sealed_answer(&self, room: &str, text: &str) -> Value {
         let has = |found: &Value| found["content"]["body"].as_str().is_some_and(|found| found.contains(text));
         let found = wait_for(&format!("the encrypted answer with {text}"), || {
             let answers = self.sealed_answers(room);

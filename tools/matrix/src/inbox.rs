@@ -16,7 +16,7 @@ use hearth_bridge::{Cursors, FILE_BYTES_MAX, GivenFile};
 use serde_json::{Value, json};
 
 use crate::api::{Api, Trouble};
-use crate::crypto::Crypto;
+use crate::crypto::{Crypto, News, Verifying};
 use crate::directs::Directs;
 use crate::event::{self, Around, Bot, Written, text};
 use crate::invites::Invites;
@@ -93,6 +93,7 @@ pub(crate) struct Inbox {
     pub(crate) noticed: Noticed,
     pub(crate) sealed: Option<Sealed>,
     pub(crate) signs: Signs,
+    pub(crate) verifying: Verifying,
     pub(crate) hand: Hand,
     pub(crate) files: PathBuf,
     pub(crate) place: Option<Place>,
@@ -188,8 +189,11 @@ impl Inbox {
         }
         if let Some(sealed) = &self.sealed {
             // Before the place after it is stored anywhere: keys are told once.
-            sealed.crypto.receive(&answer)?;
+            for stranger in sealed.crypto.receive(&answer)? {
+                self.verifying.tell(News::Stranger(stranger));
+            }
             sealed.crypto.upkeep()?;
+            self.verifying.tell(News::Step);
         }
         Ok(answer)
     }
@@ -352,6 +356,7 @@ impl Inbox {
     fn events(&mut self, room: &str, events: Vec<Value>) -> Result<Vec<Found>, Trouble> {
         self.learn(room, &events)?;
         let events = self.cleared(room, events)?;
+        events.iter().try_for_each(|event| self.verify(room, event))?;
         let is_message = |event: &&Value| matches!(text(event, "/type"), Some("m.room.message" | "m.sticker"));
         let written = events.iter().filter(is_message).filter_map(|event| event::read(event, &self.bot));
         Ok(written.map(|written| Found { room: room.to_owned(), written }).collect())

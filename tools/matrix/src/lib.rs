@@ -6,10 +6,14 @@
 //! in the commit of each message. What is sent has a transaction id made of Hearth's id, so that the server recognises a
 //! repeat.
 //!
+//! People verify the bot by comparing emoji (`crypto/verifying.rs`), with the owner, who sees them on this machine
+//! (`comparison.rs`).
+//!
 //! Keys of encryption (`crypto/`) are in a database of the bridge (`keys/`). They are stored before the place in what the
 //! server tells, because keys are told once.
 
 mod api;
+mod comparison;
 mod crypto;
 mod directs;
 mod event;
@@ -27,4 +31,5 @@ mod settings;
 mod signs;
 mod unsealed;
 
+pub use comparison::verify;
 pub use run::run;

@@ -1,14 +1,24 @@
 //! `hearth-matrix`: a bridge to Matrix. Everything is in the library.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
+const USAGE: &str =
+    "usage: hearth-matrix verify DIRECTORY, which is the state of the bridge; Hearth starts it without words";
+
 fn main() -> ExitCode {
-    match hearth_matrix::run() {
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    let done = match words.as_slice() {
+        [] => hearth_matrix::run(),
+        [verb, directory] if verb == "verify" => hearth_matrix::verify(Path::new(directory)),
+        _ => Err(io::Error::other(USAGE)),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Without a daemon there is nothing to tell it to.
-            drop(writeln!(std::io::stderr(), "hearth-matrix: {error}"));
+            drop(writeln!(io::stderr(), "hearth-matrix: {error}"));
             ExitCode::FAILURE
         }
     }

@@ -279,7 +279,8 @@ impl Outbox {
         let answer = match self.crypto.clone() {
             Some(crypto) if self.rooms.is_encrypted(&message.room)? => {
                 let readers = self.rooms.readers(&message.room)?;
-                let content = self.patiently(|_| crypto.seal(&message.room, &readers, &message.content))?;
+                let content =
+                    self.patiently(|_| crypto.seal(&message.room, &readers, "m.room.message", &message.content))?;
                 self.put(&message.path("m.room.encrypted"), &content)?
             }
             _ => self.put(&message.path("m.room.message"), &message.content)?,

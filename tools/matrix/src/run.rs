@@ -16,7 +16,7 @@ use hearth_bridge::{
 use serde_json::Value;
 
 use crate::api::{Api, Trouble};
-use crate::crypto::{Crypto, Device};
+use crate::crypto::{Crypto, Device, NEWS, People, Verifier, Verifying};
 use crate::directs::Directs;
 use crate::event::{Bot, text};
 use crate::inbox::{Inbox, Place, Sealed};
@@ -113,7 +113,8 @@ fn encryption(api: &Api, settings: &Settings, bot: &Bot, device: Option<&str>) -
         return Ok(None);
     };
     let own = Device { user: &bot.id, id: device };
-    let crypto = Crypto::open(api, &own, Path::new("."), settings.identities.clone())?;
+    let people = People { agreed: settings.identities.clone(), verifies: settings.verifies.clone() };
+    let crypto = Crypto::open(api, &own, Path::new("."), people)?;
     if crypto.is_none() {
         log(&format!(
             "the keys of the device {device} are not here, so encrypted rooms cannot be read: log in for another access token"
@@ -139,6 +140,12 @@ fn start(daemon: &Daemon, hello: &Hello, Parts { settings, api, bot, crypto }: P
     let directs = Directs::open(api.clone(), &bot.id, (rooms.clone(), crypto.clone()), directory)?;
     let (signs, signs_receiver) = sync_channel(WAITING);
     let signs = Signs(signs);
+    let (verifying, news) = sync_channel(NEWS);
+    let verifying = Verifying(verifying);
+    if let Some(crypto) = &crypto {
+        let verifier = Verifier::new(crypto.clone(), api.clone(), rooms.clone(), settings.verifies.clone());
+        spawn("verify", move || verifier.work(&news))?;
+    }
     let (ways, threads) = Ways::prepare(daemon, hello, &state, Counts { hands: 1, posts: 1 })?;
     for hand in threads.hands {
         let inbox = Inbox {
@@ -151,6 +158,7 @@ fn start(daemon: &Daemon, hello: &Hello, Parts { settings, api, bot, crypto }: P
             noticed: Noticed::open(directory)?,
             sealed: crypto.clone().map(|crypto| sealed(crypto, settings.patience)).transpose()?,
             signs: signs.clone(),
+            verifying: verifying.clone(),
             hand,
             files: PathBuf::from(&hello.files),
             place: Place::of(&hello.cursors),

@@ -41,6 +41,8 @@ pub(crate) struct Settings {
     pub(crate) kind: Kind,
     /// Signing keys of people that the owner has agreed to, by their ids.
     pub(crate) identities: BTreeMap<String, String>,
+    /// People who may verify the bot.
+    pub(crate) verifies: Vec<String>,
     /// Seconds for which a message that cannot be read waits for its key.
     pub(crate) patience: i64,
 }
@@ -49,7 +51,7 @@ pub(crate) struct Settings {
 const PATIENCE: i64 = 3_600;
 const EXAMPLE: &str = "https://matrix.org";
 /// Names of settings.
-const NAMES: [&str; 6] = ["base_url", "identities", "invites", "key_patience", "kind", "server"];
+const NAMES: [&str; 7] = ["base_url", "identities", "invites", "key_patience", "kind", "server", "verifies"];
 
 impl Settings {
     pub(crate) fn of(hello: &Hello) -> Result<Self, String> {
@@ -72,6 +74,7 @@ impl Settings {
             invites: invites(setting(hello, "invites").unwrap_or_default())?,
             kind,
             identities: identities(setting(hello, "identities").unwrap_or_default())?,
+            verifies: verifies(setting(hello, "verifies").unwrap_or_default())?,
             patience,
         })
     }
@@ -104,6 +107,16 @@ fn invites(text: &str) -> Result<Vec<Invitor>, String> {
     words.map(invitor).collect()
 }
 
+/// People, with spaces or commas between them.
+fn verifies(text: &str) -> Result<Vec<String>, String> {
+    let words = text.split([',', ' ']).filter(|word| !word.is_empty());
+    let person = |word: &str| match is_user(word) {
+        true => Ok(word.to_owned()),
+        false => Err(format!("`{word}` in `verifies` must be a person, like \"@ann:example.org\"")),
+    };
+    words.map(person).collect()
+}
+
 /// Whether a text has the form of a person's id.
 pub(crate) fn is_user(text: &str) -> bool {
     let parts = text.strip_prefix('@').and_then(|rest| rest.split_once(':'));
@@ -131,6 +144,12 @@ mod tests {
         for text in ["@a:x", "@a:x=abc", &format!("a={key}"), &format!("@a:x={key}=")] {
             assert!(identities(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn only_people_verify() {
+        assert_eq!(verifies("@a:x, @b:y"), Ok(vec!["@a:x".to_owned(), "@b:y".to_owned()]));
+        assert!(verifies("server").is_err() && verifies("*").is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use hearth_bridge::program::{log, now};
 use serde_json::{Value, json};
 
 use crate::api::Trouble;
-use crate::crypto::Opening;
+use crate::crypto::{News, Opening, REQUEST, Stranger, VERIFICATION, Way};
 use crate::event::{self, text};
 use crate::inbox::{Found, Inbox};
 use crate::keys::Fault;
@@ -93,7 +93,10 @@ impl Inbox {
                 // It stays in the database until the daemon has it.
                 Opening::Fine(event) => match event::read(&event, &self.bot) {
                     Some(written) => found.push(Found { room, written }),
-                    None => self.unpark(&room, &id)?,
+                    None => {
+                        self.verify(&room, &event)?;
+                        self.unpark(&room, &id)?;
+                    }
                 },
                 Opening::Keyless(why) | Opening::Held(why) if parked.is_over(patience) => {
                     self.report(&room, &parked.event, &why)?;
@@ -108,6 +111,27 @@ impl Inbox {
             }
         }
         Ok(found)
+    }
+
+    /// Looks for what belongs to a verification of the bot.
+    pub(crate) fn verify(&self, room: &str, event: &Value) -> Result<(), Trouble> {
+        let Some(sealed) = &self.sealed else { return Ok(()) };
+        let who = text(event, "/sender").unwrap_or_default();
+        let is_request = text(event, "/content/msgtype") == Some(REQUEST);
+        let is_verification = text(event, "/type").is_some_and(|kind| kind.starts_with(VERIFICATION)) || is_request;
+        // Requests in rooms name who is asked.
+        if !is_verification || who == self.bot.id || is_request && text(event, "/content/to") != Some(&self.bot.id) {
+            return Ok(());
+        }
+        if sealed.crypto.may_verify(who) {
+            sealed.crypto.verification_event(room, event)?;
+            self.verifying.tell(News::Step);
+        } else if is_request {
+            let flow = text(event, "/event_id").unwrap_or_default().to_owned();
+            let stranger = Stranger { who: who.to_owned(), flow, way: Way::Room(room.to_owned()) };
+            self.verifying.tell(News::Stranger(stranger));
+        }
+        Ok(())
     }
 
     /// A message does not wait any more.
@@ -130,7 +154,7 @@ impl Inbox {
         }
         let content = json!({ "msgtype": "m.notice", "body": said, "m.mentions": {} });
         let told = self.rooms.readers(room).and_then(|readers| {
-            let content = sealed.crypto.seal(room, &readers, &content)?;
+            let content = sealed.crypto.seal(room, &readers, "m.room.message", &content)?;
             let id = text(event, "/event_id").unwrap_or_default();
             // The same id again is the same message.
             let path = format!("client/v3/rooms/{}/send/m.room.encrypted/lost-{}", part(room), part(id));

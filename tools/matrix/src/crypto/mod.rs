@@ -6,6 +6,8 @@ mod opening;
 mod people;
 mod requests;
 mod sealing;
+mod verification;
+mod verifying;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -14,6 +16,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hearth_bridge::program::log;
+use matrix_sdk_common::deserialized_responses::ProcessedToDeviceEvent;
 use matrix_sdk_crypto::store::CryptoStore as _;
 use matrix_sdk_crypto::types::requests::{AnyIncomingResponse, AnyOutgoingRequest, OutgoingRequest};
 use matrix_sdk_crypto::{DecryptionSettings, EncryptionSyncChanges, OlmMachine, TrustRequirement};
@@ -29,6 +32,8 @@ use crate::keys::{KeyStore, Table};
 
 pub(crate) use files::{open_file, seal_file};
 pub(crate) use opening::Opening;
+pub(crate) use verification::{KIND as VERIFICATION, REQUEST, Stranger, Way};
+pub(crate) use verifying::{News, Verifier, Verifying, WAITING as NEWS};
 
 /// Requests of the machine may lead to more of them, so often at once.
 const ROUNDS: usize = 5;
@@ -44,8 +49,16 @@ pub(crate) struct Crypto {
     turn: Arc<Mutex<()>>,
     /// What the server said last of this device's keys.
     counts: Arc<Mutex<[Option<Value>; 2]>>,
-    /// Keys of people that the owner has agreed to, by their ids.
-    agreed: Arc<BTreeMap<String, String>>,
+    people: Arc<People>,
+}
+
+/// What the owner says of people.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct People {
+    /// Keys that the owner has agreed to, by the ids of their people.
+    pub(crate) agreed: BTreeMap<String, String>,
+    /// Who may verify the bot.
+    pub(crate) verifies: Vec<String>,
 }
 
 /// The device that encrypts.
@@ -61,12 +74,7 @@ fn fault(error: impl std::fmt::Display) -> Trouble {
 
 impl Crypto {
     /// Opens the keys of a device, or makes new ones; nothing if its keys are elsewhere.
-    pub(crate) fn open(
-        api: &Api,
-        device: &Device<'_>,
-        directory: &Path,
-        agreed: BTreeMap<String, String>,
-    ) -> io::Result<Option<Self>> {
+    pub(crate) fn open(api: &Api, device: &Device<'_>, directory: &Path, people: People) -> io::Result<Option<Self>> {
         let user = OwnedUserId::try_from(device.user).map_err(io::Error::other)?;
         let id = OwnedDeviceId::from(device.id);
         // After a login on another device, the old keys stay what they are.
@@ -79,7 +87,7 @@ impl Crypto {
         let table = store.table().clone();
         let machine = runtime.block_on(OlmMachine::with_store(&user, &id, store, None)).map_err(io::Error::other)?;
         let (runtime, turn, counts) = (Arc::new(runtime), Arc::default(), Arc::default());
-        Ok(Some(Self { machine, api: api.clone(), runtime, table, turn, counts, agreed: Arc::new(agreed) }))
+        Ok(Some(Self { machine, api: api.clone(), runtime, table, turn, counts, people: Arc::new(people) }))
     }
 
     fn run<T>(&self, work: impl Future<Output = T>) -> T {
@@ -96,8 +104,8 @@ impl Crypto {
     }
 
     /// Takes what an answer to `sync` says about keys, and stores it together with the place after it. An answer without news
-    /// of them writes nothing.
-    pub(crate) fn receive(&self, answer: &Value) -> Result<(), Trouble> {
+    /// of them writes nothing. The strangers who ask for a verification.
+    pub(crate) fn receive(&self, answer: &Value) -> Result<Vec<Stranger>, Trouble> {
         let has =
             |pointer: &str| answer.pointer(pointer).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
         let is_news = ["/to_device/events", "/device_lists/changed", "/device_lists/left"].into_iter().any(has);
@@ -105,17 +113,19 @@ impl Crypto {
             .map(|pointer| answer.pointer(pointer).cloned());
         let mut known = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         if !is_news && *known == counts {
-            return Ok(());
+            return Ok(Vec::new());
         }
-        self.store_news(answer)?;
+        let strangers = self.store_news(answer)?;
         *known = counts;
-        Ok(())
+        Ok(strangers)
     }
 
-    fn store_news(&self, answer: &Value) -> Result<(), Trouble> {
+    fn store_news(&self, answer: &Value) -> Result<Vec<Stranger>, Trouble> {
         let field = |pointer: &str| answer.pointer(pointer).cloned();
         let lists = field("/device_lists").unwrap_or_else(|| json!({}));
-        let events = field("/to_device/events").unwrap_or_else(|| json!([]));
+        let mut events = field("/to_device/events").unwrap_or_else(|| json!([]));
+        let mut strangers = self.strangers(&mut events);
+        self.meet(&events)?;
         let counts = field("/device_one_time_keys_count").unwrap_or_else(|| json!({}));
         let unused = field("/device_unused_fallback_key_types").and_then(|unused| serde_json::from_value(unused).ok());
         let unused: Option<Vec<_>> = unused;
@@ -129,7 +139,14 @@ impl Crypto {
             unused_fallback_keys: unused.as_deref(),
             next_batch_token: answer.get("next_batch").and_then(Value::as_str).map(str::to_owned),
         };
-        self.run(self.machine.receive_sync_changes(changes, &settings())).map(drop).map_err(fault)
+        let (received, _) = self.run(self.machine.receive_sync_changes(changes, &settings())).map_err(fault)?;
+        // Those that were encrypted.
+        let clear = received.iter().filter_map(|event| match event {
+            ProcessedToDeviceEvent::Decrypted { raw, .. } => serde_json::from_str::<Value>(raw.json().get()).ok(),
+            _ => None,
+        });
+        strangers.extend(clear.filter_map(|event| self.stranger(&event)));
+        Ok(strangers)
     }
 
     /// Devices may have changed without being told.
@@ -152,7 +169,9 @@ impl Crypto {
 
     fn requests(&self) -> Result<(), Trouble> {
         for _ in 0..ROUNDS {
-            let requests = self.run(self.machine.outgoing_requests()).map_err(fault)?;
+            let mut requests = self.run(self.machine.outgoing_requests()).map_err(fault)?;
+            // Rooms may be encrypted: `verifying.rs` sends these.
+            requests.retain(|request| !matches!(request.request(), AnyOutgoingRequest::RoomMessage(_)));
             if requests.is_empty() {
                 return Ok(());
             }

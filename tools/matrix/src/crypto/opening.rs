@@ -49,11 +49,24 @@ impl Crypto {
         if let Some(why) = self.changed(opened.encryption_info.sender.as_str())? {
             return Ok(Opening::Held(why));
         }
+        if let Some(why) = self.unproven(&opened.encryption_info)? {
+            return Ok(Opening::Keyless(why));
+        }
         self.notice_device(&opened.encryption_info)?;
         Ok(match serde_json::from_str(opened.event.json().get()) {
             Ok(event) => Opening::Fine(event),
             Err(error) => Opening::Refused(error.to_string()),
         })
+    }
+
+    /// Why an event may not be of a person whom the bot has verified: the device has to be signed by them. It may be later.
+    fn unproven(&self, info: &EncryptionInfo) -> Result<Option<String>, Trouble> {
+        let is_fine = info.verification_state == VerificationState::Verified || info.sender == self.machine.user_id();
+        if is_fine || !self.is_verified(info.sender.as_str())? {
+            return Ok(None);
+        }
+        let device = info.sender_device.as_ref().map_or("unknown", |device| device.as_str());
+        Ok(Some(format!("{} is verified, but has not signed the device from which it came ({device})", info.sender)))
     }
 
     /// Why an event is not of whom it claims to be, or is another one again.

@@ -19,7 +19,7 @@ impl Crypto {
             return Ok(None);
         }
         let new = identity.master_key().get_first_key().map(|key| key.to_base64()).unwrap_or_default();
-        if self.agreed.get(person) == Some(&new) {
+        if self.people.agreed.get(person) == Some(&new) {
             self.run(identity.pin_current_master_key()).map_err(fault)?;
             log(&format!("{person} has the signing key {new}, which `identities` names"));
             return Ok(None);

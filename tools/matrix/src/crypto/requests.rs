@@ -61,7 +61,7 @@ pub(super) fn send(api: &Api, request: &AnyOutgoingRequest) -> Result<Option<Val
         AnyOutgoingRequest::SignatureUpload(request) => {
             api.post("client/v3/keys/signatures/upload", &json!(request.signed_keys))
         }
-        // Verification in rooms, which this bridge does not take part in.
+        // Verification in rooms: `verifying.rs` sends it, because the room may be encrypted.
         AnyOutgoingRequest::RoomMessage(_) => return Ok(None),
     }
     .map(Some)

@@ -15,12 +15,12 @@ use crate::api::Trouble;
 
 impl Crypto {
     /// Encrypts the content of an event for the people of a room. They get the key first, on all of their devices.
-    pub(crate) fn seal(&self, room: &str, people: &[String], content: &Value) -> Result<Value, Trouble> {
+    pub(crate) fn seal(&self, room: &str, people: &[String], kind: &str, content: &Value) -> Result<Value, Trouble> {
         let _turn = self.turn();
         self.shared(room, people)?;
         let room = <&RoomId>::try_from(room).map_err(fault)?;
         let content = Raw::from_json(to_raw_value(content).map_err(fault)?);
-        let sealed = self.run(self.machine.encrypt_room_event_raw(room, "m.room.message", &content)).map_err(fault)?;
+        let sealed = self.run(self.machine.encrypt_room_event_raw(room, kind, &content)).map_err(fault)?;
         serde_json::from_str(sealed.content.json().get()).map_err(fault)
     }
 
