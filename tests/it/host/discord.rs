@@ -1,7 +1,6 @@
 //! A stand-in for Discord for tests of `hearth-networks discord`: `tests/discord_server.py`.
 
 use std::ops::{Deref, DerefMut};
-use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
