@@ -11,6 +11,7 @@ use crate::host::bridge_programs::{self, kill, running};
 use crate::host::matrix::Matrix;
 use crate::host::{wait_for, wait_for_or};
 
+mod backup;
 mod sealed;
 mod verified;
 
@@ -78,6 +79,11 @@ impl Matrix {
 
     /// The same with further settings of the bridge.
     fn connect_with(&mut self, group: Option<&str>, settings: &str) {
+        self.connect_keeping(group, settings, "");
+    }
+
+    /// The same with a recovery key as another secret of the channel.
+    fn connect_keeping(&mut self, group: Option<&str>, settings: &str, secret: &str) {
         self.host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "100".to_owned()));
         // Its own, so that a test kills no other's.
         std::fs::copy(bridge_programs::matrix(), self.program()).unwrap();
@@ -90,7 +96,7 @@ impl Matrix {
         let others = "group = true\n[[chats.wirings]]\nagent = \"main\"\nengage = \"mention\"";
         self.host.apply(&format!(
             "schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\n[channels.matrix]\ntype = \"bridge\"\n\
-             command = [\"{}\"]\ntoken = \"file:{}\"\nsettings = {{ server = \"{}\", invites = \"@ann:hearth.test\"{settings} }}\n\
+             command = [\"{}\"]\n{secret}token = \"file:{}\"\nsettings = {{ server = \"{}\", invites = \"@ann:hearth.test\"{settings} }}\n\
              [[users]]\nid = \"matrix:@ann:hearth.test\"\nroles = [\"owner\"]\n{}{}",
             self.program().display(),
             self.directory.path().join("token-bot").display(),

@@ -9,6 +9,8 @@
 //! People verify the bot by comparing emoji (`crypto/verifying.rs`), with the owner, who sees them on this machine
 //! (`comparison.rs`).
 //!
+//! With a recovery key (`crypto/recovery.rs`), keys are backed up at the server (`keeper.rs`).
+//!
 //! Keys of encryption (`crypto/`) are in a database of the bridge (`keys/`). They are stored before the place in what the
 //! server tells, because keys are told once.
 
@@ -20,6 +22,7 @@ mod event;
 mod html;
 mod inbox;
 mod invites;
+mod keeper;
 mod keys;
 mod media;
 mod noticed;
@@ -32,4 +35,5 @@ mod signs;
 mod unsealed;
 
 pub use comparison::verify;
+pub use crypto::recovery;
 pub use run::run;

@@ -16,11 +16,12 @@ use hearth_bridge::{
 use serde_json::Value;
 
 use crate::api::{Api, Trouble};
-use crate::crypto::{Crypto, Device, NEWS, People, Verifier, Verifying};
+use crate::crypto::{Crypto, Device, NEWS, People, Verifier, Verifying, checked};
 use crate::directs::Directs;
 use crate::event::{Bot, text};
 use crate::inbox::{Inbox, Place, Sealed};
 use crate::invites::Invites;
+use crate::keeper::keep;
 use crate::noticed::Noticed;
 use crate::outbox::Outbox;
 use crate::parked::ParkedMessages;
@@ -44,9 +45,12 @@ const CARD: usize = 8_000;
 pub fn run() -> io::Result<()> {
     let mut daemon = Daemon::inherited()?;
     let Some(hello) = greet(&mut daemon, "hearth-matrix")? else { return Ok(()) };
-    let settings =
-        Settings::of(&hello).and_then(|settings| Ok((settings, secret(&hello, "token", "the access token")?)));
-    let (settings, token) = match settings {
+    let settings = Settings::of(&hello).and_then(|settings| {
+        let given = hello.secrets.contains_key("secret").then(|| secret(&hello, "secret", "the recovery key"));
+        let recovery = given.transpose()?.map(|key| checked(&key)).transpose()?;
+        Ok((settings, secret(&hello, "token", "the access token")?, recovery))
+    });
+    let (settings, token, recovery) = match settings {
         Ok(settings) => settings,
         Err(why) => return daemon.send(&failed(why, None)),
     };
@@ -59,7 +63,8 @@ pub fn run() -> io::Result<()> {
         Err(trouble) => return daemon.send(&failed(trouble.to_string(), Some(AGAIN))),
     };
     let ready = ready(&bot, device.as_deref(), Path::new("."))?;
-    let crypto = encryption(&api, &settings, &bot, device.as_deref())?;
+    let people = People { agreed: settings.identities.clone(), verifies: settings.verifies.clone(), recovery };
+    let crypto = encryption(&api, people, &bot, device.as_deref())?;
     let (ways, mut signs) = start(&daemon, &hello, Parts { settings, api, bot, crypto })?;
     daemon.send(&FromBridge::Ready { ready: Box::new(ready) })?;
     ways.work(daemon, &mut signs)
@@ -107,13 +112,12 @@ fn idempotency(device: Option<&str>, directory: &Path) -> io::Result<Idempotency
 }
 
 /// The keys of the bot's device. Without them, rooms without encryption work.
-fn encryption(api: &Api, settings: &Settings, bot: &Bot, device: Option<&str>) -> io::Result<Option<Crypto>> {
+fn encryption(api: &Api, people: People, bot: &Bot, device: Option<&str>) -> io::Result<Option<Crypto>> {
     let Some(device) = device else {
         log("the access token belongs to no device, so encrypted rooms cannot be read: log in for another one");
         return Ok(None);
     };
     let own = Device { user: &bot.id, id: device };
-    let people = People { agreed: settings.identities.clone(), verifies: settings.verifies.clone() };
     let crypto = Crypto::open(api, &own, Path::new("."), people)?;
     if crypto.is_none() {
         log(&format!(
@@ -145,6 +149,10 @@ fn start(daemon: &Daemon, hello: &Hello, Parts { settings, api, bot, crypto }: P
     if let Some(crypto) = &crypto {
         let verifier = Verifier::new(crypto.clone(), api.clone(), rooms.clone(), settings.verifies.clone());
         spawn("verify", move || verifier.work(&news))?;
+        if crypto.has_recovery() {
+            let crypto = crypto.clone();
+            spawn("backup", move || keep(&crypto))?;
+        }
     }
     let (ways, threads) = Ways::prepare(daemon, hello, &state, Counts { hands: 1, posts: 1 })?;
     for hand in threads.hands {

@@ -1,11 +1,14 @@
 //! End-to-end encryption: the crypto machine with its keys, and what it wants of the server. Threads call it, and its
 //! tasks run on one thread of its own.
 
+mod backup;
 mod files;
 mod opening;
 mod people;
+mod recovery;
 mod requests;
 mod sealing;
+mod storage;
 mod verification;
 mod verifying;
 
@@ -26,12 +29,17 @@ use ruma::api::client::to_device::send_event_to_device;
 use ruma::{OwnedDeviceId, OwnedUserId, TransactionId, UserId};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
+use zeroize::Zeroizing;
 
 use crate::api::{Api, Trouble};
 use crate::keys::{KeyStore, Table};
 
+pub(crate) use backup::Kept;
+use backup::LookedFor;
 pub(crate) use files::{open_file, seal_file};
 pub(crate) use opening::Opening;
+pub(crate) use recovery::checked;
+pub use recovery::recovery;
 pub(crate) use verification::{KIND as VERIFICATION, REQUEST, Stranger, Way};
 pub(crate) use verifying::{News, Verifier, Verifying, WAITING as NEWS};
 
@@ -50,15 +58,19 @@ pub(crate) struct Crypto {
     /// What the server said last of this device's keys.
     counts: Arc<Mutex<[Option<Value>; 2]>>,
     people: Arc<People>,
+    /// Keys that were looked for in the backup.
+    looked_for: Arc<Mutex<LookedFor>>,
 }
 
-/// What the owner says of people.
-#[derive(Debug, Clone, Default)]
+/// What the owner says of people and keys.
+#[derive(Clone, Default)]
 pub(crate) struct People {
     /// Keys that the owner has agreed to, by the ids of their people.
     pub(crate) agreed: BTreeMap<String, String>,
     /// Who may verify the bot.
     pub(crate) verifies: Vec<String>,
+    /// What protects the keys at the server.
+    pub(crate) recovery: Option<Zeroizing<String>>,
 }
 
 /// The device that encrypts.
@@ -86,8 +98,9 @@ impl Crypto {
         }
         let table = store.table().clone();
         let machine = runtime.block_on(OlmMachine::with_store(&user, &id, store, None)).map_err(io::Error::other)?;
-        let (runtime, turn, counts) = (Arc::new(runtime), Arc::default(), Arc::default());
-        Ok(Some(Self { machine, api: api.clone(), runtime, table, turn, counts, people: Arc::new(people) }))
+        let (runtime, people) = (Arc::new(runtime), Arc::new(people));
+        let (turn, counts, looked_for) = Default::default();
+        Ok(Some(Self { machine, api: api.clone(), runtime, table, turn, counts, people, looked_for }))
     }
 
     fn run<T>(&self, work: impl Future<Output = T>) -> T {
@@ -96,6 +109,10 @@ impl Crypto {
 
     fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn looked_for(&self) -> MutexGuard<'_, LookedFor> {
+        self.looked_for.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The database of the keys, for what has to be stored with them.

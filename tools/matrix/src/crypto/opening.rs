@@ -1,6 +1,8 @@
 //! Decrypts messages of rooms.
 
-use matrix_sdk_common::deserialized_responses::{EncryptionInfo, VerificationLevel, VerificationState};
+use matrix_sdk_common::deserialized_responses::{
+    DeviceLinkProblem, EncryptionInfo, VerificationLevel, VerificationState,
+};
 use matrix_sdk_crypto::MegolmError;
 use matrix_sdk_crypto::vodozemac::megolm::{DecryptionError, MegolmMessage};
 use ruma::RoomId;
@@ -31,7 +33,16 @@ impl Crypto {
         let Ok(raw) = serde_json::from_value(event.clone()) else {
             return Ok(Opening::Refused("it cannot be read".to_owned()));
         };
-        let opened = match self.run(self.machine.decrypt_room_event(&raw, room_id, &settings())) {
+        let open = || self.run(self.machine.decrypt_room_event(&raw, room_id, &settings()));
+        let mut opened = open();
+        let is_keyless = matches!(
+            opened,
+            Err(MegolmError::MissingRoomKey(_) | MegolmError::Decryption(DecryptionError::UnknownMessageIndex(..)))
+        );
+        if is_keyless && self.fetch_key(room_id, text(event, "/content/session_id").unwrap_or_default())? {
+            opened = open();
+        }
+        let opened = match opened {
             Ok(opened) => opened,
             Err(MegolmError::Store(error)) => return Err(fault(error)),
             Err(MegolmError::MissingRoomKey(None)) => return Ok(Opening::Keyless("its key did not come".to_owned())),
@@ -64,6 +75,15 @@ impl Crypto {
         let is_fine = info.verification_state == VerificationState::Verified || info.sender == self.machine.user_id();
         if is_fine || !self.is_verified(info.sender.as_str())? {
             return Ok(None);
+        }
+        if matches!(
+            info.verification_state,
+            VerificationState::Unverified(VerificationLevel::None(DeviceLinkProblem::InsecureSource))
+        ) {
+            return Ok(Some(format!(
+                "{} is verified, but a key of the backup does not prove who made it",
+                info.sender
+            )));
         }
         let device = info.sender_device.as_ref().map_or("unknown", |device| device.as_str());
         Ok(Some(format!("{} is verified, but has not signed the device from which it came ({device})", info.sender)))

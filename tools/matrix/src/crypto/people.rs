@@ -51,11 +51,13 @@ impl Crypto {
         let _turn = self.turn();
         self.requests()?;
         let place = key(Kind::Custom, &["hearth signed"]);
-        if self.table.has(&place).map_err(fault)? {
-            return Ok(());
+        match self.table.get::<bool>(&place).map_err(fault)? {
+            Some(true) => return Ok(()),
+            Some(false) if !self.has_recovery() => return Ok(()),
+            _ => {}
         }
-        let status = self.run(self.machine.cross_signing_status());
-        if !status.is_complete() && self.has_identity()? {
+        let (status, is_there) = (self.run(self.machine.cross_signing_status()), self.has_identity()?);
+        if !status.is_complete() && is_there && !self.restore_identity()? {
             log("the bot's account has signing keys of another client, so this device is not signed: verify it there");
             return self.table.write(|batch| batch.put(&place, &false)).map_err(fault);
         }
@@ -63,7 +65,12 @@ impl Crypto {
         if let Some(request) = &wanted.upload_keys_req {
             self.request(request)?;
         }
-        match requests::upload_signing(&self.api, &wanted.upload_signing_keys_req) {
+        // The server takes them once without a password.
+        let uploaded = match is_there {
+            true => Ok(json!({})),
+            false => requests::upload_signing(&self.api, &wanted.upload_signing_keys_req),
+        };
+        match uploaded {
             Err(trouble) if !trouble.is_passing() || trouble.is_token() => {
                 log(&format!(
                     "the server does not take the bot's signing keys, so its device is not signed: {trouble}"
@@ -74,6 +81,11 @@ impl Crypto {
         }
         requests::send(&self.api, &AnyOutgoingRequest::SignatureUpload(wanted.upload_signatures_req))?;
         self.table.write(|batch| batch.put(&place, &true)).map_err(fault)
+    }
+
+    /// Whether it is known if the bot has signing keys here.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.table.has(&key(Kind::Custom, &["hearth signed"])).unwrap_or_default()
     }
 
     /// Whether the server has signing keys of the bot.

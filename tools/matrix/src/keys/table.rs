@@ -108,6 +108,11 @@ impl Table {
         Ok(self.entries.get(&txn, key).map_err(backend)?.is_some())
     }
 
+    /// A number that grows with each change.
+    pub(crate) fn changes(&self) -> usize {
+        self.env.info().last_txn_id
+    }
+
     /// Writes all or nothing. It is on disk afterwards.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Batch<'_>) -> Result<T>) -> Result<T> {
         let mut batch = Batch { txn: begin(&self.env)?, entries: self.entries };
