@@ -3,6 +3,8 @@
 //! Code blocks, `code`, **bold**, *italic*, ~~struck~~, [links](https://…) and headings. Except for code blocks, a formatted
 //! range ends on the line where it began.
 
+pub mod whatsapp;
+
 /// Nesting limit of formatted ranges.
 pub const DEPTH_MAX: u8 = 6;
 

@@ -8,7 +8,6 @@ mod discord;
 mod hostile;
 mod signal;
 mod slack;
-mod spool;
 mod web;
 mod websocket;
 mod whatsapp;

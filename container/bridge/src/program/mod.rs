@@ -20,6 +20,7 @@ pub mod parts;
 pub mod post;
 pub mod run;
 pub mod settings;
+pub mod spool;
 pub mod state;
 
 /// Writes a line to the daemon's log.

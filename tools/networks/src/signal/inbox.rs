@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::chat::Chat;
 use super::envelope::{self, Account, Written};
 use super::files::Files;
-use crate::spool::{Number, Spool};
+use hearth_bridge::program::spool::{Number, Spool};
 
 /// Names of people that are remembered, for mentions.
 const NAMES: usize = 1_000;

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::link::{Link, NoLink, Place};
 use super::rpc::{Rpc, Trouble};
 use super::{UNLINKED_AGAIN, is_unlinked, unlinked};
-use crate::spool::{Number, Spool};
+use hearth_bridge::program::spool::{Number, Spool};
 
 /// Waits before a new connection.
 const FIRST: Duration = Duration::from_secs(1);

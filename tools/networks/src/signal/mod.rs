@@ -28,11 +28,11 @@ use hearth_bridge::program::{Daemon, now};
 use hearth_bridge::{Capabilities, Choice, FromBridge, Hello, Idempotency, Me, PROTOCOL, Ready};
 use serde_json::{Value, json};
 
-use crate::spool::{Number, Spool};
 use aside::Aside;
 use chat::person;
 use envelope::Account;
 use files::{Files, Source};
+use hearth_bridge::program::spool::{Number, Spool};
 use inbox::Inbox;
 use keeper::{Feed, Keeper};
 use link::{Link, Place};

@@ -16,7 +16,7 @@ use super::api::{Api, Trouble};
 use super::aside::Heard;
 use super::report::{self, Attached, Written};
 use super::text;
-use crate::spool::{Number, Spool};
+use hearth_bridge::program::spool::{Number, Spool};
 
 /// How often a file is tried, and the waits between.
 const TRIES: u32 = 3;

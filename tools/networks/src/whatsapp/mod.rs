@@ -7,7 +7,6 @@ mod api;
 mod aside;
 mod card;
 mod failure;
-mod format;
 mod http;
 mod inbox;
 mod media;
@@ -41,7 +40,7 @@ use settings::Settings;
 use statuses::Statuses;
 use webhook::Webhook;
 
-use crate::spool::Spool;
+use hearth_bridge::program::spool::Spool;
 
 /// Threads that deliver.
 const POSTS: u32 = 4;

@@ -14,11 +14,11 @@ use serde_json::{Map, Value, json};
 use super::api::{Api, Trouble};
 use super::card;
 use super::failure::paused;
-use super::format::formatted;
 use super::media::{Kind, Media};
 use super::person::{Person, is_id};
 use super::statuses::Statuses;
 use super::text;
+use hearth_bridge::markdown::whatsapp::formatted;
 
 /// Length of a message: WhatsApp takes 4,096 characters.
 pub(super) const PART: usize = 4_000;

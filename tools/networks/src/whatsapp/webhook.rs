@@ -13,7 +13,7 @@ use super::http::{Reply, Request, value};
 use super::report;
 use super::signature::Key;
 use super::statuses::Statuses;
-use crate::spool::{Number, Spool};
+use hearth_bridge::program::spool::{Number, Spool};
 
 /// Reports that may wait on disk; WhatsApp keeps the rest.
 const WAITING: usize = 250;

@@ -1,13 +1,14 @@
 //! Converts the Markdown of agents to WhatsApp's marks. WhatsApp has no escapes, so a sign that could be one stays as it is,
 //! with an invisible character before it where the agent escaped it.
 
-use hearth_bridge::markdown::{Block, DEPTH_MAX, Mark, address, block, heading, stretch};
+use super::{Block, DEPTH_MAX, Mark, address, block, heading, stretch};
 
 /// Stands before a sign that is no formatting, and is not seen.
 const QUIET: char = '\u{200b}';
 
 /// The text of an agent, as WhatsApp shows it.
-pub(super) fn formatted(markdown: &str) -> String {
+#[must_use]
+pub fn formatted(markdown: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(markdown.len()), markdown);
     while !rest.is_empty() {
         if let Some(Block { code, rest: after, .. }) = block(rest) {

@@ -13,18 +13,21 @@ use serde::de::IgnoredAny;
 const NEW: &str = ".new";
 
 /// The number of a report. Later ones have higher numbers.
-pub(crate) type Number = u64;
+pub type Number = u64;
 
 /// The reports, for all threads.
 #[derive(Debug, Clone)]
-pub(crate) struct Spool {
+pub struct Spool {
     directory: PathBuf,
     last: Arc<AtomicU64>,
 }
 
 impl Spool {
     /// Opens the spool in a directory, with the reports that are in it, in their order.
-    pub(crate) fn open(directory: &Path) -> io::Result<(Self, Vec<Number>)> {
+    ///
+    /// # Errors
+    /// If the directory cannot be read or written.
+    pub fn open(directory: &Path) -> io::Result<(Self, Vec<Number>)> {
         fs::create_dir_all(directory)?;
         let mut numbers = Vec::new();
         for entry in fs::read_dir(directory)? {
@@ -43,7 +46,10 @@ impl Spool {
     }
 
     /// Adds a report. It is on disk afterwards.
-    pub(crate) fn add(&self, report: &[u8]) -> io::Result<Number> {
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn add(&self, report: &[u8]) -> io::Result<Number> {
         let number = self.last.fetch_add(1, Ordering::SeqCst) + 1;
         let new = self.directory.join(format!("{number}{NEW}"));
         let mut file = File::create(&new)?;
@@ -55,7 +61,10 @@ impl Spool {
     }
 
     /// A report; none if it was removed.
-    pub(crate) fn get(&self, number: Number) -> io::Result<Option<Vec<u8>>> {
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn get(&self, number: Number) -> io::Result<Option<Vec<u8>>> {
         match fs::read(self.path(number)) {
             Ok(report) => Ok(Some(report)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -64,7 +73,10 @@ impl Spool {
     }
 
     /// Removes a report. After a crash it may be there again; the daemon recognises its messages then.
-    pub(crate) fn remove(&self, number: Number) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn remove(&self, number: Number) -> io::Result<()> {
         fs::remove_file(self.path(number))
     }
 
