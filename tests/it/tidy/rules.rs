@@ -145,6 +145,18 @@ pub(super) const BANS: &[Ban] = &[
         why: "the rest of the bridge reads clear text",
     },
     Ban {
+        thing: Thing::Crate("qrcode"),
+        within: "",
+        places: &[("tools/whatsapp/src/link.rs", "the code that links a device")],
+        why: "such a code is a key to an account, and is shown in one terminal only",
+    },
+    Ban {
+        thing: Thing::Crate("whatsapp_rust"),
+        within: "",
+        places: &[("tools/whatsapp/", "a bridge of its own workspace")],
+        why: "its licence is in doubt, so that nothing else is linked with it",
+    },
+    Ban {
         thing: Thing::Crate("ruma"),
         within: "",
         places: &[
@@ -182,6 +194,7 @@ pub(super) const BANS: &[Ban] = &[
             ("tools/dump/", "the dump prints JSON lines"),
             ("tools/mail/", "the frames of a bridge, and its file of threads"),
             ("tools/matrix/", "the frames of a bridge, and what its network says"),
+            ("tools/whatsapp/", "the frames of a bridge, and its spool"),
             ("tools/networks/", "the same of several"),
             ("container/wire/", "the wire contract"),
             ("container/bridge/", "what bridges say"),
@@ -209,6 +222,7 @@ pub(super) const BANS: &[Ban] = &[
             ("tools/mqtt/", "a bridge"),
             ("tools/mail/", "a bridge"),
             ("tools/matrix/", "a bridge"),
+            ("tools/whatsapp/", "a bridge"),
             ("tools/networks/", "several"),
         ],
         why: "frames of bridges never travel further in than the edge",
@@ -599,6 +613,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/engine/tx/entropy.rs", "numbers that nobody can guess"),
             ("tools/matrix/src/keys/table.rs", "short keys of a database"),
             ("tools/mail/src/message.rs", "a mail without an id is recognised by it"),
+            ("tools/whatsapp/src/outbox.rs", "ids of messages"),
             ("tools/networks/src/whatsapp/signature.rs", "signatures"),
         ],
         why: "what a digest stands for is decided in few places",
