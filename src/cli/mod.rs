@@ -70,6 +70,7 @@ mod sessions;
 mod setup;
 mod shell;
 mod skips;
+mod speeches;
 mod spend;
 mod status;
 mod store;

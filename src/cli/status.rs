@@ -13,7 +13,7 @@ use super::report::Report;
 use super::tasks::TaskCounts;
 use super::{
     Done, Failure, budgets, channels, daemon_status, hoard, human_size, human_time, labels, lookup, prerequisites,
-    print, problems, tasks, transcripts,
+    print, problems, speeches, tasks, transcripts,
 };
 use crate::config::{Machine, Paths};
 use crate::daemon::{Sandbox, proof, sandbox};
@@ -205,6 +205,7 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
     warnings.extend(problem_of_backup.map(|(found, mend)| format!("{found}; {mend}")));
     warnings.append(&mut status.warnings);
     warnings.extend(transcripts::long(paths, &reader)?);
+    warnings.extend(speeches::failing(&reader)?);
     if status.daemon.is_none() && problem.is_none() {
         warnings.push("no daemon is running: start one with `hearth run` or `hearth up`".to_owned());
     }

@@ -22,6 +22,7 @@ mod mutes;
 mod query;
 mod rows;
 mod seen;
+mod spoken;
 mod subject;
 mod trace;
 mod waits;
@@ -242,6 +243,9 @@ fn print_answer(answer: &AnswerJson) -> Done {
     print::line(&format!("to      {}", answer.to.as_deref().unwrap_or("no chat")))?;
     if !text.is_empty() {
         print::line(&format!("text    {text}"))?;
+    }
+    if let Some(written) = &answer.spoken_form_of {
+        print::line(&format!("text    the spoken form of {written}"))?;
     }
     if let Some(about) = &answer.about {
         print::line(&format!("card    asks about {about}"))?;

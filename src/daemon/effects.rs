@@ -91,6 +91,11 @@ impl Executor {
                 crash::point("transcribe");
                 self.voice.transcribe(*of);
             }
+            Effect::Speak(of) => {
+                crash::point("speak");
+                self.voice.speak(*of);
+            }
+            Effect::Silence(answer) => self.voice.silence(answer),
             Effect::OpenDirect(user) => match self.channels.channel(user.channel()) {
                 Some(channel) => channel.open_direct(user),
                 None => self.inbox.push(Item::of(Input::DirectOpened(user, Err("no adapter".to_owned())))),

@@ -58,16 +58,7 @@ impl Files {
     /// # Errors
     /// [`NoRoom`]. A later attempt may succeed.
     pub fn keep(&self, store: &Store, bytes: &[u8]) -> Result<Result<BlobId, String>, NoRoom> {
-        let size = bytes.len() as u64;
-        let usage = store.usage().map_err(|error| NoRoom(error.to_string()))?;
-        if let Admission::Refuse(why) = usage.admission() {
-            return Err(NoRoom(why.to_string()));
-        }
-        if usage.free < usage.needed.saturating_add(size) {
-            let (free, needed) = (usage.free, usage.needed);
-            let why = format!("the disk has {free} bytes left, of which {needed} stay free, and a file has {size}");
-            return Err(NoRoom(format!("{why}: make room on the disk")));
-        }
+        Self::room(store, bytes.len() as u64)?;
         match self.blobs.put(bytes) {
             Ok(blob) => Ok(Ok(blob)),
             Err(error) if error.is_full() => Err(NoRoom(format!("{error}: the disk is full; make room on it"))),
@@ -77,6 +68,20 @@ impl Files {
                 Ok(Err("it could not be stored".to_owned()))
             }
         }
+    }
+
+    /// Checks that there is room for a file beside what the store needs.
+    pub(super) fn room(store: &Store, size: u64) -> Result<(), NoRoom> {
+        let usage = store.usage().map_err(|error| NoRoom(error.to_string()))?;
+        if let Admission::Refuse(why) = usage.admission() {
+            return Err(NoRoom(why.to_string()));
+        }
+        if usage.free < usage.needed.saturating_add(size) {
+            let (free, needed) = (usage.free, usage.needed);
+            let why = format!("the disk has {free} bytes left, of which {needed} stay free, and a file has {size}");
+            return Err(NoRoom(format!("{why}: make room on the disk")));
+        }
+        Ok(())
     }
 
     /// Reads a file of at most `max` bytes. None if it is not kept any more.

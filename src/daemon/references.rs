@@ -6,6 +6,7 @@ use crate::config::env;
 use crate::model::address::ChannelName;
 use crate::model::channel::ChannelInstance;
 use crate::model::entity::{Agent, EnvValue, Folder};
+use crate::model::voice::SpeechTool;
 use crate::runtime::process::{SecretError, resolve_reference};
 use crate::state::{self, Read, Tables};
 
@@ -18,8 +19,8 @@ pub enum ReferenceUser {
     Secret(String),
     /// The token or the secret of a channel.
     Channel(ChannelName),
-    /// The key of a server for speech.
-    Voice,
+    /// The key of a server for speech, by the name of its section.
+    Voice(&'static str),
 }
 
 impl std::fmt::Display for ReferenceUser {
@@ -28,7 +29,7 @@ impl std::fmt::Display for ReferenceUser {
             Self::Agent(folder) => write!(f, "agent {folder}"),
             Self::Secret(name) => write!(f, "secret {name}"),
             Self::Channel(name) => write!(f, "channel {name}"),
-            Self::Voice => f.write_str("voice.transcribe"),
+            Self::Voice(section) => f.write_str(section),
         }
     }
 }
@@ -62,9 +63,13 @@ pub fn references(db: &Tables, txn: &Read<'_>) -> Result<Vec<SecretReference>, s
         let (_, channel) = row?;
         of_channel(&channel, &mut found);
     }
-    let transcriber = settings.voice.and_then(|voice| voice.transcribe);
-    if let Some(key) = transcriber.as_ref().and_then(|by| by.tool.key()) {
-        found.push(SecretReference { reference: key.clone(), user: ReferenceUser::Voice });
+    let voice = settings.voice.unwrap_or_default();
+    let tools =
+        [("voice.transcribe", voice.transcribe.map(|by| by.tool)), ("voice.speak", voice.speak.map(|by| by.tool))];
+    for (section, tool) in tools {
+        if let Some(key) = tool.as_ref().and_then(SpeechTool::key) {
+            found.push(SecretReference { reference: key.clone(), user: ReferenceUser::Voice(section) });
+        }
     }
     Ok(found)
 }

@@ -320,6 +320,7 @@ fn is_new_work(input: &Input) -> bool {
         | Input::Delivered(..)
         | Input::Fetched(..)
         | Input::Transcribed(..)
+        | Input::Spoken(..)
         | Input::Reachable(..)
         | Input::ChannelState(..)
         | Input::BridgeReady(..)

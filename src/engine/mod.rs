@@ -103,7 +103,10 @@ pub fn hooks(tx: &mut Tx<'_, '_>, hook: Hook<'_>) -> Result<()> {
         Hook::MessageEnded { session, message } => decisions::tools::message_ended(tx, session, message),
         Hook::RunAdopted(run) => requests::tool_calls::adopted(tx, run),
         Hook::RunClosed(run) => decisions::tools::run_closed(tx, run),
-        Hook::OutboundEnded { id, outbound } => skips::told::settled(tx, id, outbound),
+        Hook::OutboundEnded { id, outbound } => {
+            skips::told::settled(tx, id, outbound)?;
+            delivery::speech::answer_ended(tx, id, outbound)
+        }
     }
 }
 
@@ -146,6 +149,7 @@ pub fn apply(tx: &mut Tx<'_, '_>, input: &Input) -> Result<Reply> {
         Input::Delivered(id, attempt, result) => delivery::result::delivered(tx, *id, *attempt, result.clone()),
         Input::Fetched(body, files) => lifecycle::fetch::fetched(tx, *body, files),
         Input::Transcribed(body, results) => lifecycle::fetch::transcribed(tx, *body, results),
+        Input::Spoken(spoken) => delivery::speech::spoken(tx, spoken),
         Input::Reachable(channel, address) => housekeeping::reachable::reachable(tx, channel, address.as_ref()),
         Input::Pressed(press) => decisions::press::pressed(tx, press),
         Input::Decide(matter, value) => decisions::decide::decide(tx, *matter, value),

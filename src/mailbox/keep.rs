@@ -11,7 +11,7 @@ use std::io::{self, Read as _};
 use hearth_wire::{FILES_DIR, OUT_DIR, OutId, is_safe_file_name, limits};
 
 use crate::model::content::Attachment;
-use crate::model::id::SessionId;
+use crate::model::id::{OutboundId, SessionId};
 use crate::model::mailbox::{HiddenFile, KeptFile};
 use crate::model::secrets::Secrets;
 use crate::model::time::Timestamp;
@@ -108,6 +108,23 @@ pub(super) fn list(session: SessionId, kept: &Dir) -> Result<Vec<KeptFiles>, Err
         all.push(KeptFiles { wire_id: wire_id.to_owned(), since, files });
     }
     Ok(all)
+}
+
+/// Begins the names of directories of spoken answers, in place of an incarnation.
+const SPOKEN: &str = "spoken";
+
+/// Keeps the audio of an answer beside the files that the agent sends, and replaces what an earlier try left. Returns its
+/// name for [`super::Mailboxes::kept`].
+pub(super) fn audio(mailbox: &Mailbox, answer: OutboundId, name: &str, bytes: &[u8]) -> Result<String, Error> {
+    let place = format!("{SPOKEN}.{answer}");
+    if mailbox.kept.has(OsStr::new(&place))? {
+        mailbox.trash.take(&mailbox.kept, OsStr::new(&place))?;
+    }
+    let target = mailbox.kept.ensure_dir(&place, 0o700)?;
+    target.write(name, bytes, 0o600)?;
+    target.sync()?;
+    mailbox.kept.sync()?;
+    Ok(full_name(mailbox.session, &place, name))
 }
 
 /// Removes incomplete copies after a crash. Only while nothing else works on this mailbox.

@@ -4,6 +4,7 @@
 //! se12/host/   context.json  in/<seq>.json  in/files/<seq>/  reply/   read-only for the agent
 //! se12/agent/  ack/  out/<id>.json  out/files/<id>/  state.json …     the agent's own; nothing in it is trusted
 //! se12/kept/   <incarnation>.<id>/<name>                              files to send, out of the agent's reach
+//! se12/kept/   spoken.<answer>/<name>                                 audio of an answer
 //! se12/trash/  <number>                                               directories on their way to being deleted
 //! ```
 

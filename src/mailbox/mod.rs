@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hearth_wire::AGENT_DIR;
 
 use crate::model::effect::{ContextView, Discard, Export, ExportedMessage};
-use crate::model::id::SessionId;
+use crate::model::id::{OutboundId, SessionId};
 use crate::model::mailbox::{Collection, Hidden, Observation, ObservedWriting};
 use crate::model::secrets::Secrets;
 
@@ -277,6 +277,22 @@ impl Mailboxes {
             Some(mailbox) => observe::continuations(&mailbox),
             None => Ok(BTreeMap::new()),
         }
+    }
+
+    /// Keeps the audio of a session's answer for sending. Returns its name for [`Self::kept`]; none if the session has no
+    /// mailbox any more.
+    ///
+    /// # Errors
+    /// [`Error`] if the machine cannot write.
+    pub fn keep_audio(
+        &self,
+        session: SessionId,
+        answer: OutboundId,
+        name: &str,
+        bytes: &[u8],
+    ) -> Result<Option<String>, Error> {
+        let mailbox = self.find_mailbox(session)?;
+        mailbox.map(|mailbox| keep::audio(&mailbox, answer, name, bytes)).transpose()
     }
 
     /// Opens a file to send by the name that a collection gave it; `None` if it was released.

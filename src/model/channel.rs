@@ -68,6 +68,8 @@ pub struct Capabilities {
     pub edits: bool,
     /// Whether a direct message has to be opened before it can be written to; otherwise a person's id is its chat.
     pub opens_direct: bool,
+    /// Whether people get files that are sent to them.
+    pub files: bool,
 }
 
 impl ChannelKind {
@@ -97,6 +99,7 @@ impl ChannelKind {
                 card_max: 16_000,
                 edits: false,
                 opens_direct: false,
+                files: false,
             },
             Self::Telegram => Capabilities {
                 threads: true,
@@ -106,6 +109,7 @@ impl ChannelKind {
                 card_max: 4_000,
                 edits: true,
                 opens_direct: false,
+                files: true,
             },
             Self::Webhook => Capabilities {
                 threads: true,
@@ -115,6 +119,7 @@ impl ChannelKind {
                 card_max: 2_000,
                 edits: true,
                 opens_direct: true,
+                files: true,
             },
             Self::Bridge => Capabilities {
                 threads: false,
@@ -123,6 +128,7 @@ impl ChannelKind {
                 card_max: 2_000,
                 edits: false,
                 opens_direct: false,
+                files: false,
             },
         }
     }

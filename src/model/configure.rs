@@ -52,7 +52,6 @@ impl Configure {
 /// One change. `Put` creates or updates the entity; clients send that as a piece of hearth.toml.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "changes are few and live as long as one transaction")]
 pub enum Change {
     /// Settings of the whole installation.
     #[serde(skip)]

@@ -9,14 +9,14 @@ use super::content::{Attachment, BlobId, RawJson};
 use super::delivery::Delivery;
 use super::entity::{AgentSettings, Folder, ProviderKind};
 use super::gateway::TurnBegan;
-use super::id::{AgentId, BodyId, MessageId, OutgoingId, SessionId, SkipId};
+use super::id::{AgentId, BodyId, MessageId, OutboundId, OutgoingId, SessionId, SkipId};
 use super::incarnation::SpecDigest;
 use super::input::Continuation;
 use super::message::{MessageKind, MessageState};
 use super::network::NetworkPolicy;
 use super::session::SessionName;
 use super::time::Timestamp;
-use super::voice::{Transcriber, Transcript};
+use super::voice::{Speaker, Transcriber, Transcript};
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +47,10 @@ pub enum Effect {
     Fetch(Box<Fetch>),
     /// Transcribe audio files of a message.
     Transcribe(Box<Transcribe>),
+    /// Make audio of an answer.
+    Speak(Box<Speak>),
+    /// The audio of an answer is not needed any more.
+    Silence(OutboundId),
     /// Open a direct message with a user, and report its chat.
     OpenDirect(UserId),
     /// Subscribe to all messages of a thread on its platform.
@@ -286,6 +290,19 @@ pub struct Transcribe {
     pub files: Vec<Attachment>,
     /// How.
     pub with: Transcriber,
+}
+
+/// An answer to speak.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Speak {
+    /// The answer.
+    pub answer: OutboundId,
+    /// The session of its agent, which keeps the audio.
+    pub session: SessionId,
+    /// Its text, as the agent wrote it.
+    pub text: String,
+    /// How.
+    pub with: Speaker,
 }
 
 /// Final state of a message, reported to its source.

@@ -18,7 +18,7 @@ use super::message::MessageKind;
 use super::network::{ConnectionSeen, HostWanted};
 use super::task_command::TaskCommand;
 use super::time::{Millis, Timestamp};
-use super::voice::Transcript;
+use super::voice::{Made, Transcript};
 use super::workspace_command::WorkspaceInput;
 
 /// One input, one transaction.
@@ -51,6 +51,8 @@ pub enum Input {
     Fetched(BodyId, Vec<Attachment>),
     /// Audio files of a body were transcribed, or have the reason why not.
     Transcribed(BodyId, Vec<Transcript>),
+    /// An answer was spoken, or cannot be.
+    Spoken(Spoken),
     /// The recipient at an address is reachable now; without an address, the whole channel is.
     Reachable(ChannelName, Option<Address>),
     /// A channel has not been connected for a while, and why; none if it is connected again.
@@ -85,6 +87,17 @@ pub enum Input {
     Group(AgentId, GroupInput),
     /// The rest of a job that was too large for one transaction.
     Continue(Continuation),
+}
+
+/// The audio of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spoken {
+    /// The answer.
+    pub answer: OutboundId,
+    /// The name of the audio among the kept files of the answer's session, or why there is none.
+    pub audio: Result<String, String>,
+    /// What made it.
+    pub by: Made,
 }
 
 /// The effect of a pairing code that arrived in a message.

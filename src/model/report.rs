@@ -119,6 +119,8 @@ impl From<&Effect> for Caused {
             Effect::Settled(settled) => ("settle", settled.message.to_string()),
             Effect::Fetch(fetch) => ("fetch", format!("{}, {} files", fetch.body, fetch.files.len())),
             Effect::Transcribe(of) => ("transcribe", format!("{}, {} files", of.body, of.files.len())),
+            Effect::Speak(of) => ("speak", of.answer.to_string()),
+            Effect::Silence(answer) => ("silence", answer.to_string()),
             Effect::OpenDirect(user) => ("open_direct", user.to_string()),
             Effect::Subscribe(at) => ("subscribe", format!("{}/{}", at.channel, at.platform_id)),
             Effect::Typing(session, at) => ("typing", format!("{session} in {}/{}", at.channel, at.platform_id)),

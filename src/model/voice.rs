@@ -1,14 +1,17 @@
-//! Voice messages: how audio becomes text.
+//! Voice messages: how audio becomes text, and how answers are spoken.
 
 use serde::{Deserialize, Serialize};
 
-use super::time::{Millis, Timestamp};
+use super::id::OutboundId;
+use super::time::{Awake, Millis, Timestamp};
 
 /// Settings for voice messages.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Voice {
     /// How audio becomes text; none leaves it to the agent.
     pub transcribe: Option<Transcriber>,
+    /// How answers are spoken; none sends their text only.
+    pub speak: Option<Speaker>,
 }
 
 /// Turns audio into text.
@@ -22,6 +25,51 @@ pub struct Transcriber {
     pub max_bytes: u64,
     /// Time for one file.
     pub timeout: Millis,
+}
+
+/// Turns text into audio.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Speaker {
+    /// What does it.
+    pub tool: SpeechTool,
+    /// The voice, as a server calls it.
+    pub voice: Option<String>,
+    /// The format of the audio that a server is asked for.
+    pub format: AudioFormat,
+    /// Which answers are spoken.
+    pub when: SpeakWhen,
+    /// Longest answer that is spoken, in characters.
+    pub max_chars: u32,
+    /// Largest audio that is sent, in bytes.
+    pub max_bytes: u64,
+    /// Time for one answer.
+    pub timeout: Millis,
+}
+
+/// Which answers are spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum SpeakWhen {
+    /// Answers to voice messages.
+    #[default]
+    Asked,
+    /// Every text that an agent sends to a chat.
+    Always,
+}
+
+/// A format of audio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum AudioFormat {
+    /// MP3.
+    #[default]
+    Mp3,
+    /// Opus in an Ogg container.
+    Opus,
+    /// AAC.
+    Aac,
+    /// FLAC.
+    Flac,
+    /// WAV.
+    Wav,
 }
 
 /// A program or a server for speech.
@@ -47,6 +95,45 @@ impl Transcriber {
     pub const BYTES_MAX: u64 = 25 << 20;
     /// Longest transcript that is kept, in bytes.
     pub const TEXT_MAX: usize = 32 << 10;
+}
+
+impl Speaker {
+    /// Longest answer unless configured.
+    pub const CHARS: u32 = 1_500;
+    /// Upper limit of `max_chars`: servers take no more.
+    pub const CHARS_MAX: u32 = 4_096;
+    /// Largest audio unless configured. A minute of WAV has about 3 MB.
+    pub const BYTES: u64 = 10 << 20;
+    /// Upper limit of `max_bytes`.
+    pub const BYTES_MAX: u64 = 20 << 20;
+}
+
+impl SpeakWhen {
+    /// The word in files.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Asked => "asked",
+            Self::Always => "always",
+        }
+    }
+}
+
+impl AudioFormat {
+    /// Every format.
+    pub const ALL: [Self; 5] = [Self::Mp3, Self::Opus, Self::Aac, Self::Flac, Self::Wav];
+
+    /// The word that servers use.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Mp3 => "mp3",
+            Self::Opus => "opus",
+            Self::Aac => "aac",
+            Self::Flac => "flac",
+            Self::Wav => "wav",
+        }
+    }
 }
 
 impl SpeechTool {
@@ -134,7 +221,33 @@ impl TranscriptState {
     }
 }
 
-/// What made a transcript.
+/// The spoken form of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Speech {
+    /// The audio is being made.
+    Waiting {
+        /// When the tool was last asked.
+        asked: Awake,
+        /// When the answer was delivered.
+        since: Timestamp,
+    },
+    /// A second message has the audio.
+    Sent {
+        /// The message.
+        message: OutboundId,
+        /// What made the audio, and when.
+        by: Made,
+    },
+    /// There is none, and why.
+    Failed {
+        /// Why.
+        why: String,
+        /// What did not make it, and when it was given up.
+        by: Made,
+    },
+}
+
+/// What made a transcript or a speech.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Made {
     /// The tool, for people; empty if none was asked.

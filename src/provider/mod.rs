@@ -9,7 +9,7 @@ mod trial;
 
 pub use local::{LocalServer, local_servers};
 pub use login::{Credential, Login, LoginError};
-pub use speech::{AudioFile, SpeechFailure, SpeechServer};
+pub use speech::{AudioFile, SpeechFailure, SpeechServer, SpokenText};
 pub use trial::{Accepted, Rejected, try_login};
 
 /// What a provider is, for people who choose one.

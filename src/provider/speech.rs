@@ -1,19 +1,22 @@
-//! Speech to text by servers with the API of OpenAI.
+//! Speech to text, and text to speech, by servers with the API of OpenAI.
 
 use std::time::Duration;
 
-use reqwest::StatusCode;
+use reqwest::header::CONTENT_TYPE;
 use reqwest::multipart::{Form, Part};
-use serde_json::Value;
+use reqwest::{RequestBuilder, StatusCode};
+use serde_json::{Value, json};
 
 use crate::http;
 
-/// Size limit of an answer in bytes.
+/// Size limit of an answer with a text in bytes.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Stands in for the key in texts of the server.
 const HIDDEN: &str = "[key]";
-/// The model that is asked for unless one is configured. Most servers with one model accept any name.
-const MODEL: &str = "whisper-1";
+/// The models and the voice that are asked for unless others are configured. Most servers with one model accept any name.
+const TRANSCRIBER: &str = "whisper-1";
+const SPEAKER: &str = "tts-1";
+const VOICE: &str = "alloy";
 
 /// A server for speech.
 pub struct SpeechServer<'a> {
@@ -33,6 +36,18 @@ pub struct AudioFile {
     pub name: String,
     /// Its content.
     pub bytes: Vec<u8>,
+}
+
+/// A text to speak.
+pub struct SpokenText<'a> {
+    /// The text.
+    pub text: &'a str,
+    /// The voice, as the server calls it.
+    pub voice: Option<&'a str>,
+    /// The format of the audio, as the server calls it.
+    pub format: &'a str,
+    /// Largest audio in bytes.
+    pub bytes_max: usize,
 }
 
 /// Why there is no answer. The text is for people and never contains the key.
@@ -55,32 +70,55 @@ impl SpeechServer<'_> {
         let part = Part::bytes(file.bytes).file_name(file.name);
         let mut form = Form::new()
             .part("file", part)
-            .text("model", self.model.unwrap_or(MODEL).to_owned())
+            .text("model", self.model.unwrap_or(TRANSCRIBER).to_owned())
             .text("response_format", "json");
         if let Some(language) = language {
             form = form.text("language", language.to_owned());
         }
-        let answer = self.post(form).await?;
+        let answer = self.post("transcriptions", ANSWER_BYTES_MAX, |request| request.multipart(form)).await?;
         let answer: Option<Value> = serde_json::from_slice(&answer).ok();
         let text = answer.as_ref().and_then(|answer| answer.get("text")).and_then(Value::as_str);
         text.map(str::to_owned).ok_or_else(|| SpeechFailure::Final("the server's answer has no text".to_owned()))
     }
 
-    async fn post(&self, form: Form) -> Result<Vec<u8>, SpeechFailure> {
+    /// The audio of a text, as the server sends it: it may be anything.
+    ///
+    /// # Errors
+    /// [`SpeechFailure`]
+    pub async fn speak(&self, of: &SpokenText<'_>) -> Result<Vec<u8>, SpeechFailure> {
+        let wanted = json!({
+            "model": self.model.unwrap_or(SPEAKER),
+            "input": of.text,
+            "voice": of.voice.unwrap_or(VOICE),
+            "response_format": of.format,
+        });
+        let body = wanted.to_string();
+        let with = |request: RequestBuilder| request.header(CONTENT_TYPE, "application/json").body(body);
+        self.post("speech", of.bytes_max, with).await
+    }
+
+    /// Sends a request to a place below the server's `/audio/`. Returns at most `max` bytes.
+    async fn post(
+        &self,
+        place: &str,
+        max: usize,
+        with: impl FnOnce(RequestBuilder) -> RequestBuilder,
+    ) -> Result<Vec<u8>, SpeechFailure> {
         let client = http::client(self.url.starts_with("http://"));
         let client = client.map_err(|error| SpeechFailure::Final(http::words(error)))?;
-        let mut request = client.post(format!("{}/audio/transcriptions", self.url)).timeout(self.timeout);
+        let mut request = client.post(format!("{}/audio/{place}", self.url)).timeout(self.timeout);
         if let Some(key) = self.key {
             request = request.bearer_auth(key);
         }
         let passing = |why: String| SpeechFailure::Passing(format!("the server cannot be reached: {why}"));
-        let response = request.multipart(form).send().await.map_err(|error| passing(http::unreached(error)))?;
+        let response = with(request).send().await.map_err(|error| passing(http::unreached(error)))?;
         let status = response.status();
-        let body = http::body(response, ANSWER_BYTES_MAX).await.map_err(|error| passing(http::unreached(error)))?;
+        let max = if status.is_success() { max } else { ANSWER_BYTES_MAX };
+        let body = http::body(response, max).await.map_err(|error| passing(http::unreached(error)))?;
         if !status.is_success() {
             return Err(self.failure(status, &body.unwrap_or_default()));
         }
-        body.ok_or_else(|| SpeechFailure::Final(format!("the server's answer has more than {ANSWER_BYTES_MAX} bytes")))
+        body.ok_or_else(|| SpeechFailure::Final(format!("the server's answer has more than {max} bytes")))
     }
 
     fn failure(&self, status: StatusCode, body: &[u8]) -> SpeechFailure {

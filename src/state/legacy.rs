@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use super::envelope::{Unreadable, decode};
 
 pub(super) mod agent;
+pub(super) mod bridge;
 pub(super) mod channel;
 pub(super) mod console;
 pub(super) mod console_session;

@@ -34,7 +34,8 @@ mod format_2;
 ///   have read.
 /// * 9: newer versions of the records of the console and its sessions; an index of its outgoing messages.
 /// * 10: a newer version of the record of settings; transcripts of voice messages.
-pub const FORMAT: u32 = 10;
+/// * 11: newer versions of the records of settings and of what bridges can do; spoken forms of answers.
+pub const FORMAT: u32 = 11;
 
 /// One step: migrates a store from format `to - 1` to `to`.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +57,7 @@ pub(super) const STEPS: &[Step] = &[
     Step { to: 8, run: to_8 },
     Step { to: 9, run: to_9 },
     Step { to: 10, run: to_10 },
+    Step { to: 11, run: to_11 },
 ];
 
 /// Tables that are new in format 2 already exist and are empty. Those derived from older rows are filled here.
@@ -125,6 +127,11 @@ fn to_9(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
 
 fn to_10(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     rewrite(&db.settings, txn)
+}
+
+fn to_11(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    rewrite(&db.settings, txn)?;
+    rewrite(&db.bridges, txn)
 }
 
 /// Rewrites every row of a table in the current version of its record. Skips records that cannot be read; `check` reports

@@ -30,7 +30,7 @@ use crate::model::take_in::PartialImport;
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
 use crate::model::tool::{ToolGrant, ToolValue};
-use crate::model::voice::{TranscriptState, Transcripts};
+use crate::model::voice::{Speech, TranscriptState, Transcripts};
 use crate::model::workspace::{Workspace, WorkspaceEvent};
 
 macro_rules! records {
@@ -73,7 +73,7 @@ fn rewritten<R: Record>(version: u16, body: &[u8]) -> Result<Vec<u8>, Unreadable
 
 records! {
     "meta" 2 Meta from meta
-    "settings" 6 Settings from settings
+    "settings" 7 Settings from settings
     "number" 1 Number
     "agent" 8 Agent from agent |row| {
         black_out(&mut row.settings.name);
@@ -138,6 +138,7 @@ records! {
             }
         }
     }
+    "speech" 1 Speech
     "message" 1 Message
     "session_files" 1 SessionFiles |row| { row.files.iter_mut().for_each(|file| black_out(&mut file.name)); }
     "hold_off" 2 RateLimit from hold_off
@@ -193,7 +194,7 @@ records! {
         }
     }
     "channel" 3 ChannelInstance from channel
-    "bridge" 1 BridgeState
+    "bridge" 2 BridgeState from bridge
     "sticky" 1 Sticky
     "task" 1 Task |row| {
         black_out(&mut row.prompt);

@@ -34,7 +34,7 @@ use crate::model::skip::{SkipFile, SkipState, SkipSummary};
 use crate::model::spend::{Spend, SpendTotal};
 use crate::model::task::{Fire, Task};
 use crate::model::thread::{Mute, Sticky};
-use crate::model::voice::Transcripts;
+use crate::model::voice::{Speech, Transcripts};
 use crate::model::workspace::{Workspace, WorkspaceEvent, WorkspaceKey};
 use crate::model::{
     Awake, card::PromptSubject, channel::BridgeState, channel::ChannelInstance, configure::Settings,
@@ -288,6 +288,18 @@ tables! {
             = |id, outbound| match outbound.state {
                 OutState::Later(time) => Some((Timed { at: time, id: *id }, ())),
                 _ => None,
+            };
+    }
+    /// Spoken forms of agents' messages, by the message.
+    table speeches: OutboundId => Speech {
+        /// Those whose audio is being made.
+        index speeches_waiting: OutboundId => ()
+            = |id, speech| matches!(speech, Speech::Waiting { .. }).then_some((*id, ()));
+        /// The spoken message, by the message with the audio.
+        index speeches_by_message: OutboundId => OutboundId
+            = |id, speech| match speech {
+                Speech::Sent { message, .. } => Some((*message, *id)),
+                Speech::Waiting { .. } | Speech::Failed { .. } => None,
             };
     }
 

@@ -33,7 +33,7 @@ fn an_older_store_is_upgraded_only_as_a_copy() {
     let report: Value = serde_json::from_str(&host.done(&["doctor", "--before-upgrade", "--json"], b"")).unwrap();
     let (_, migrations) = found(&report, "migrations").unwrap();
     assert!(
-        migrations.contains("from format 1 to format 2: ") && migrations.contains("; to format 10: "),
+        migrations.contains("from format 1 to format 2: ") && migrations.contains("; to format 11: "),
         "{migrations}"
     );
     assert!(migrations.contains("backup"), "{migrations}");

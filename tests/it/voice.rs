@@ -13,6 +13,8 @@ use crate::host::fake_telegram::FakeTelegram;
 use crate::host::telegram::{connect, typed};
 use crate::host::{CHAT, Host, event, is_alive, wait_for};
 
+mod speech;
+
 /// An agent that reports what was heard in the files it got, and checks that its prompt says so, too.
 const PROGRAM: &str = r#"
 import json, sys
@@ -220,8 +222,12 @@ impl Server {
 
     fn host(&self, more: &str) -> Host {
         let host = Host::with_program(PROGRAM);
-        apply(&host, &format!("url = \"http://127.0.0.1:{}/v1\"\n{more}", self.port), "public");
+        apply(&host, &format!("{}\n{more}", self.url()), "public");
         host
+    }
+
+    fn url(&self) -> String {
+        format!("url = \"http://127.0.0.1:{}/v1\"", self.port)
     }
 
     fn asked(&self) -> Vec<String> {

@@ -113,6 +113,8 @@ pub struct Capabilities {
     pub edits: bool,
     /// Direct chats have to be opened.
     pub opens_direct: bool,
+    /// People get the files of messages.
+    pub files: bool,
     /// How people choose from a card.
     pub choice: Choice,
     /// How the network recognises a repeated message.

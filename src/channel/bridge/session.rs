@@ -147,6 +147,7 @@ fn can(said: &hearth_bridge::Capabilities) -> Capabilities {
         card_max: said.card_max.map_or(usual.card_max, |max| u64::try_from(max).unwrap_or(u64::MAX).min(CARD_MAX)),
         edits: said.edits,
         opens_direct: said.opens_direct,
+        files: said.files,
     }
 }
 

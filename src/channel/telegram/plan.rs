@@ -59,6 +59,8 @@ pub(super) struct SendPlan {
     pub(super) texts: Vec<i64>,
     /// Whether an agent wrote it, so that its Markdown is converted; everything else is plain.
     pub(super) markup: bool,
+    /// Whether its files are the spoken form of a message, and shown as voice messages.
+    pub(super) spoken: bool,
     /// Whether the last message represents the delivery, because it has the buttons, instead of the first.
     pub(super) last_counts: bool,
 }
@@ -80,7 +82,14 @@ pub(super) fn plan(delivery: &Delivery, parts: &[i64]) -> Result<SendPlan, Strin
     let (chat, topic) = place(&delivery.to)?;
     let last_counts = matches!(delivery.act, DeliveryAct::Ask(_));
     let markup = delivery.speaker.is_some() && !last_counts;
-    Ok(SendPlan { chat, topic, steps: steps.into(), ids: Vec::new(), texts: Vec::new(), markup, last_counts })
+    let (ids, texts, spoken) = (Vec::new(), Vec::new(), is_spoken(delivery));
+    Ok(SendPlan { chat, topic, steps: steps.into(), ids, texts, markup, spoken, last_counts })
+}
+
+/// Whether a delivery is the spoken form of another one.
+fn is_spoken(delivery: &Delivery) -> bool {
+    let payload: Value = serde_json::from_str(delivery.content.as_str()).unwrap_or_default();
+    payload.get("spokenFormOf").is_some()
 }
 
 /// Chat and topic in the API's format.

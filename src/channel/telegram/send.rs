@@ -18,6 +18,8 @@ const FILE_BYTES_MAX: u64 = 50 << 20;
 const PHOTO_BYTES_MAX: u64 = 10 << 20;
 /// File extensions of pictures that Telegram shows.
 const PHOTOS: [&str; 4] = ["jpg", "jpeg", "png", "webp"];
+/// Endings of names of audio that Telegram shows as voice messages.
+const VOICES: [&str; 3] = ["ogg", "mp3", "m4a"];
 /// Maximum length of a caption in UTF-16 code units.
 const CAPTION_MAX: usize = 1_024;
 
@@ -183,11 +185,16 @@ async fn file(sending: &Sending<'_>, name: &str, caption: &str) -> Result<i64, F
     let parameters = sending.in_chat(sending.in_topic(json!({})));
     let (marked, plain) = both(sending, parameters, ["caption", "caption_entities"], caption);
     let ending = Path::new(&shown).extension().map(|ending| ending.to_string_lossy().to_lowercase());
-    let picture = ending.is_some_and(|ending| PHOTOS.contains(&ending.as_str()));
-    if picture && bytes.len() as u64 <= PHOTO_BYTES_MAX {
-        let photo = Upload { field: "photo", name: shown.clone(), bytes: bytes.clone() };
-        match sending.api.upload::<Sent>("sendPhoto", &marked, photo).await {
-            // Not every picture can be shown, but it can still be sent as a file.
+    let is_one_of = |known: &[&str]| ending.as_deref().is_some_and(|ending| known.contains(&ending));
+    let special = match bytes.len() as u64 {
+        ..=PHOTO_BYTES_MAX if is_one_of(&PHOTOS) => Some(("sendPhoto", "photo")),
+        _ if sending.plan.spoken && is_one_of(&VOICES) => Some(("sendVoice", "voice")),
+        _ => None,
+    };
+    if let Some((method, field)) = special {
+        let upload = Upload { field, name: shown.clone(), bytes: bytes.clone() };
+        match sending.api.upload::<Sent>(method, &marked, upload).await {
+            // Not every picture can be shown, and not everyone takes voice messages, but it can still be sent as a file.
             Err(Failure::Refused { moved: None, .. }) => {}
             sent => return sent.map(|sent| sent.message_id),
         }

@@ -143,8 +143,9 @@ fn answer(
         return Ok(None);
     }
     let by = match &row.author {
-        OutAuthor::Agent { .. } => Author::Agent(found.chat.agent.name.clone()),
-        OutAuthor::Hearth => Author::Hearth,
+        // Of Hearth's own messages only spoken answers have files.
+        OutAuthor::Hearth if row.files.is_empty() => Author::Hearth,
+        OutAuthor::Agent { .. } | OutAuthor::Hearth => Author::Agent(found.chat.agent.name.clone()),
     };
     let (text, buttons) = match &row.act {
         Act::Say => (row.text.clone(), Vec::new()),

@@ -18,7 +18,7 @@ use crate::state::{self, Missing, Options, Reader, Store, migrate};
 /// Name of the checks about the store.
 const STORE: &str = "store";
 /// Formats since the first one, and what their migration changes for people.
-const BROUGHT: [(u32, &str); 9] = [
+const BROUGHT: [(u32, &str); 10] = [
     (
         2,
         "new messages go out under ids with an epoch, like 5f0c91ab-mo17, and agents with `network = \"open\"` keep \
@@ -50,6 +50,7 @@ const BROUGHT: [(u32, &str); 9] = [
         "no visible change; people can be allowed to sign in to the console from a chat, and it can be reached over TLS",
     ),
     (10, "no visible change; voice messages can be transcribed once `[voice]` is configured"),
+    (11, "no visible change; answers can be spoken once `[voice.speak]` is configured"),
 ];
 
 /// All checks. Nothing in the data directory is changed.

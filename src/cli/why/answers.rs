@@ -1,6 +1,7 @@
 //! `hearth why` for outgoing messages.
 
 use super::json::AnswerJson;
+use super::spoken;
 use super::waits::Daemon;
 use crate::cli::{labels, lookup};
 use crate::model::delivery::{Act, Author, OutState, Outbound};
@@ -50,6 +51,8 @@ pub(super) fn shape(
         attempts: outbound.attempts,
         platform_message,
         about,
+        speech: db.speeches.get(txn, &id)?.as_ref().map(spoken::json),
+        spoken_form_of: spoken::answer_of(db, txn, id)?.map(|answer| answer.to_string()),
     })
 }
 

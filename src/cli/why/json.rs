@@ -109,6 +109,23 @@ pub(super) struct AnswerJson {
     pub(super) platform_message: Option<String>,
     /// The subject of its card: an approval, a question or a skip.
     pub(super) about: Option<String>,
+    /// Its spoken form; null if it was not to be spoken.
+    pub(super) speech: Option<SpeechJson>,
+    /// The message that it is the spoken form of.
+    pub(super) spoken_form_of: Option<String>,
+}
+
+/// The spoken form of an outgoing message.
+#[derive(Debug, Serialize)]
+pub(super) struct SpeechJson {
+    /// The message with the audio; null if there is none.
+    pub(super) message: Option<String>,
+    /// Why there is none; null while it is being made.
+    pub(super) error: Option<String>,
+    /// What made it; null if nothing did.
+    pub(super) by: Option<String>,
+    /// How long that took.
+    pub(super) took_ms: Option<u64>,
 }
 
 /// One step of the history.

@@ -7,6 +7,7 @@ use super::find::FoundEvent;
 use super::heard;
 use super::json::{AnswerJson, EventJson, FileJson, MessageJson, StepJson, WiringJson};
 use super::mutes;
+use super::spoken;
 use super::waits::{self, Daemon};
 use crate::cli::{approvals, labels, lookup, net, spend};
 use crate::model::Timestamp;
@@ -367,7 +368,7 @@ impl Trace<'_, '_> {
         let mut answers = Vec::new();
         for (Owned { id: answer, .. }, ()) in db.outbound_by_message.collect_prefix(txn, &id, ROWS_MAX)? {
             let Some(outbound) = self.expect(&db.outbound, &answer)? else { continue };
-            self.answer_steps(Some(id), answer, &outbound);
+            self.answer_steps(Some(id), answer, &outbound)?;
             answers.push(answers::shape(db, txn, self.daemon, answer, &outbound)?);
         }
         Ok(answers)
@@ -382,7 +383,7 @@ impl Trace<'_, '_> {
             self.event.taken_in = outbound.stored.to_string();
         }
         if outbound.in_reply_to.is_none() {
-            self.answer_steps(None, id, &outbound);
+            self.answer_steps(None, id, &outbound)?;
             for (at, event) in answers::entries(db, txn, id, &outbound)? {
                 self.step(at, None, labels::event(&event));
             }
@@ -411,12 +412,26 @@ impl Trace<'_, '_> {
         Ok(())
     }
 
-    fn answer_steps(&mut self, id: Option<MessageId>, answer: OutboundId, outbound: &Outbound) {
+    fn answer_steps(
+        &mut self,
+        id: Option<MessageId>,
+        answer: OutboundId,
+        outbound: &Outbound,
+    ) -> Result<(), state::Error> {
         let who = match answers::incarnation(&outbound.author) {
             Some(number) => format!("run {number} sent"),
             None => "Hearth sent".to_owned(),
         };
-        self.step(outbound.stored, id, format!("{who} {answer}: {}", labels::excerpt(&outbound.text)));
+        let said = match spoken::answer_of(self.db, self.txn, answer)? {
+            Some(written) => format!("the spoken form of {written}"),
+            None => labels::excerpt(&outbound.text),
+        };
+        self.step(outbound.stored, id, format!("{who} {answer}: {said}"));
+        if let Some(speech) = self.db.speeches.get(self.txn, &answer)? {
+            self.event
+                .timeline
+                .push(StepJson { message: id.map(|id| id.to_string()), ..spoken::step(answer, &speech) });
+        }
         if let Some((_, text)) = source::of_outbound(outbound) {
             self.left_out(outbound.stored, id, &text);
         }
@@ -428,6 +443,7 @@ impl Trace<'_, '_> {
             }
             _ => {}
         }
+        Ok(())
     }
 
     /// Says if searches do not find all words of a text.

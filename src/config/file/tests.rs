@@ -15,7 +15,7 @@ use crate::model::retention::{Keep, Retention};
 use crate::model::spend::{ModelPrice, Money, Price};
 use crate::model::time::Millis;
 use crate::model::tool::{ToolPreset, ToolRule, ToolSettings, ToolVerdict};
-use crate::model::voice::{SpeechTool, Transcriber, Voice};
+use crate::model::voice::{AudioFormat, SpeakWhen, Speaker, SpeechTool, Transcriber, Voice};
 
 mod bad;
 
@@ -49,6 +49,14 @@ model = "whisper-1"
 key = "env:OPENAI_API_KEY"
 language = "de"
 max_bytes = 1_000
+timeout = "30s"
+
+[voice.speak]
+url = "http://127.0.0.1:8000/v1"
+voice = "nova"
+format = "opus"
+when = "always"
+max_chars = 300
 timeout = "30s"
 
 [console]
@@ -278,6 +286,15 @@ fn voice() -> Voice {
             },
             language: Some("de".to_owned()),
             max_bytes: 1_000,
+            timeout: Millis::seconds(30),
+        }),
+        speak: Some(Speaker {
+            tool: SpeechTool::Server { url: "http://127.0.0.1:8000/v1".to_owned(), model: None, key: None },
+            voice: Some("nova".to_owned()),
+            format: AudioFormat::Opus,
+            when: SpeakWhen::Always,
+            max_chars: 300,
+            max_bytes: Speaker::BYTES,
             timeout: Millis::seconds(30),
         }),
     }

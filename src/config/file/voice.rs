@@ -1,17 +1,25 @@
-//! `[voice]`: what turns speech into text.
+//! `[voice]`: what turns speech into text, and text into speech.
 
 use super::secrets::is_reference;
 use super::section::{Keys, Problems, Section, excerpt};
 use crate::model::time::Millis;
-use crate::model::voice::{SpeechTool, Transcriber, Voice};
+use crate::model::voice::{AudioFormat, SpeakWhen, Speaker, SpeechTool, Transcriber, Voice};
 use crate::time::every::Every;
 
-const KEYS: Keys = Keys { place: "[voice]", known: &["transcribe"], later: &["speak"] };
+const KEYS: Keys = Keys { place: "[voice]", known: &["transcribe", "speak"], later: &[] };
 const TRANSCRIBE: Keys = Keys {
     place: "`voice.transcribe`",
     known: &["command", "url", "model", "key", "language", "max_bytes", "timeout"],
     later: &[],
 };
+const SPEAK: Keys = Keys {
+    place: "`voice.speak`",
+    known: &["command", "url", "model", "key", "voice", "format", "when", "max_chars", "max_bytes", "timeout"],
+    later: &[],
+};
+/// Words for which answers are spoken.
+const WHEN: [(&str, SpeakWhen); 2] =
+    [(SpeakWhen::Asked.as_str(), SpeakWhen::Asked), (SpeakWhen::Always.as_str(), SpeakWhen::Always)];
 /// Longest URL, and most arguments of a command.
 const URL_MAX: usize = 1_000;
 const ARGUMENTS_MAX: usize = 100;
@@ -28,7 +36,22 @@ pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Option<Voi
             tool: tool(problems, &section)?,
         })
     });
-    let voice = Voice { transcribe };
+    let speak = section.table(problems, "speak", &SPEAK).and_then(|section| {
+        Some(Speaker {
+            voice: section.line(problems, "voice"),
+            format: section
+                .word(problems, "format", &AudioFormat::ALL.map(|format| (format.as_str(), format)))
+                .unwrap_or_default(),
+            when: section.word(problems, "when", &WHEN).unwrap_or_default(),
+            max_chars: section
+                .number(problems, "max_chars", 1..=i64::from(Speaker::CHARS_MAX))
+                .unwrap_or(Speaker::CHARS),
+            max_bytes: section.number(problems, "max_bytes", 1..=bound(Speaker::BYTES_MAX)).unwrap_or(Speaker::BYTES),
+            timeout: timeout(problems, &section),
+            tool: tool(problems, &section)?,
+        })
+    });
+    let voice = Voice { transcribe, speak };
     (voice != Voice::default()).then_some(voice)
 }
 
@@ -67,7 +90,7 @@ fn tool(problems: &mut Problems<'_>, section: &Section<'_>) -> Option<SpeechTool
 }
 
 fn command(problems: &mut Problems<'_>, section: &Section<'_>) -> Option<SpeechTool> {
-    for key in ["model", "key", "language"] {
+    for key in ["model", "key", "language", "voice", "format"] {
         if let Some(value) = section.get(key) {
             let what = format!("`{key}` is for servers; pass it to the program as an argument in `command`");
             problems.add(value.span().start, what);
@@ -118,22 +141,55 @@ fn key(problems: &mut Problems<'_>, section: &Section<'_>) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// The keys of a transcriber that are texts.
-pub(super) fn texts(of: &Transcriber) -> Vec<(&'static str, String)> {
-    let (url, model, key) = match &of.tool {
-        SpeechTool::Command(_) => (None, None, None),
-        SpeechTool::Server { url, model, key } => (Some(url.clone()), model.clone(), key.clone()),
-    };
-    let timeout = Every::of(of.timeout).map_or_else(|_| of.timeout.get().to_string(), |every| every.to_string());
-    let all =
-        [("url", url), ("model", model), ("key", key), ("language", of.language.clone()), ("timeout", Some(timeout))];
-    all.into_iter().filter_map(|(key, text)| Some((key, text?))).collect()
+/// The tools of the section, by their places.
+fn tools(voice: &Voice) -> impl Iterator<Item = (&'static str, &SpeechTool, Millis)> {
+    let transcribe = voice.transcribe.as_ref().map(|by| ("voice.transcribe", &by.tool, by.timeout));
+    let speak = voice.speak.as_ref().map(|by| ("voice.speak", &by.tool, by.timeout));
+    transcribe.into_iter().chain(speak)
 }
 
-/// The words of a transcriber's command.
-pub(super) fn words(of: &Transcriber) -> &[String] {
-    match &of.tool {
-        SpeechTool::Command(words) => words,
-        SpeechTool::Server { .. } => &[],
+/// The commands of the section, by their keys.
+pub(super) fn commands<'v>(voice: &'v Voice) -> Vec<(String, &'v [String])> {
+    let command = |(place, tool, _): (&str, &'v SpeechTool, Millis)| match tool {
+        SpeechTool::Command(words) => Some((format!("{place}.command"), words.as_slice())),
+        SpeechTool::Server { .. } => None,
+    };
+    tools(voice).filter_map(command).collect()
+}
+
+/// The texts of the section, by their keys.
+pub(super) fn lines(voice: &Voice) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    let mut add = |place: &str, key: &str, text: Option<&str>| {
+        lines.extend(text.map(|text| (format!("{place}.{key}"), text.to_owned())));
+    };
+    for (place, tool, timeout) in tools(voice) {
+        if let SpeechTool::Server { url, model, key } = tool {
+            add(place, "url", Some(url));
+            add(place, "model", model.as_deref());
+            add(place, "key", key.as_deref());
+        }
+        let timeout = Every::of(timeout).map_or_else(|_| timeout.get().to_string(), |every| every.to_string());
+        add(place, "timeout", Some(&timeout));
     }
+    if let Some(by) = &voice.transcribe {
+        add("voice.transcribe", "language", by.language.as_deref());
+    }
+    if let Some(by) = &voice.speak {
+        let place = "voice.speak";
+        add(place, "voice", by.voice.as_deref());
+        // Programs are not asked for a format.
+        add(place, "format", Some(by.format.as_str()).filter(|_| matches!(by.tool, SpeechTool::Server { .. })));
+        add(place, "when", Some(by.when.as_str()));
+    }
+    lines
+}
+
+/// The numbers of the section, by their keys.
+pub(super) fn numbers(voice: &Voice) -> Vec<(&'static str, u64)> {
+    let transcribe = voice.transcribe.iter().map(|by| ("voice.transcribe.max_bytes", by.max_bytes));
+    let speak = voice.speak.iter();
+    let speak = speak
+        .flat_map(|by| [("voice.speak.max_chars", u64::from(by.max_chars)), ("voice.speak.max_bytes", by.max_bytes)]);
+    transcribe.chain(speak).collect()
 }

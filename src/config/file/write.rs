@@ -17,7 +17,6 @@ use crate::model::entity::{
 use crate::model::network::HostRule;
 use crate::model::retention::Retention;
 use crate::model::spend::Price;
-use crate::model::voice::Voice;
 use crate::time::every::Every;
 
 /// A value in the file.
@@ -262,10 +261,10 @@ impl Fields {
         fields.table("prices", prices.collect());
         budgets::write(&mut fields, settings);
         fields.table("secrets", settings.secrets.iter().map(secret).collect());
-        if let Some(Voice { transcribe: Some(by) }) = &settings.voice {
-            fields.texts("voice.transcribe.command", voice::words(by));
-            voice::texts(by).iter().for_each(|(key, text)| fields.line(&format!("voice.transcribe.{key}"), Some(text)));
-            fields.plain("voice.transcribe.max_bytes", by.max_bytes);
+        if let Some(voice) = &settings.voice {
+            voice::commands(voice).iter().for_each(|(key, words)| fields.texts(key, words));
+            voice::lines(voice).iter().for_each(|(key, text)| fields.line(key, Some(text)));
+            voice::numbers(voice).iter().for_each(|(key, number)| fields.plain(key, number));
         }
         fields
     }

@@ -8,7 +8,7 @@ use crate::model::delivery::{Act, Author, Delivery, DeliveryAct, MessageRef, Out
 use crate::model::effect::Effect;
 use crate::model::id::OutboundId;
 use crate::model::time::Awake;
-use crate::rows::{channels, recall, sessions};
+use crate::rows::{channels, recall, sessions, speeches};
 use crate::state::ThreadKey;
 use crate::state::derived;
 use crate::tx::{Hook, Tx};
@@ -182,15 +182,13 @@ fn shows_twice(declared: OnUncertain, first: Option<Awake>, now: Awake) -> bool 
 
 fn delivery(tx: &Tx<'_, '_>, id: OutboundId, outbound: Outbound) -> Result<Option<Delivery>> {
     let (act, attempt) = (resolve(tx, &outbound)?, outbound.attempt());
+    let session = speeches::session_of(tx, id, &outbound)?;
     let (Ok(act), Some(attempt), Some(to)) = (act, attempt, outbound.to) else { return Ok(None) };
     let can = channels::capabilities(tx, &to.channel)?;
     let repeats = can.is_some_and(|can| shows_twice(can.on_uncertain, outbound.first_attempt, attempt.since));
-    let speaker = match outbound.author {
-        Author::Hearth => None,
-        Author::Agent { session, .. } => match sessions::load(tx, session)? {
-            Some(session) => tx.db.agents.get(tx, &session.agent)?.map(|agent| agent.settings.name),
-            None => None,
-        },
+    let speaker = match session.map(|session| sessions::load(tx, session)).transpose()?.flatten() {
+        Some(session) => tx.db.agents.get(tx, &session.agent)?.map(|agent| agent.settings.name),
+        None => None,
     };
     Ok(Some(Delivery {
         id,

@@ -9,7 +9,7 @@ use crate::model::journal::{Event, JournalEntry};
 use crate::model::policy::Policy;
 use crate::model::report::Reply;
 use crate::model::time::{Millis, Moment};
-use crate::rows::journal;
+use crate::rows::{journal, speeches};
 use crate::state::Timed;
 use crate::tx::Tx;
 
@@ -110,11 +110,13 @@ fn settle(tx: &mut Tx<'_, '_>, id: OutboundId, outbound: &Outbound, result: Deli
     }
 }
 
-/// Records that a message failed and notifies its agent and the owner. The failure of a card is handled by its asker.
+/// Records that a message failed and notifies its agent and the owner. The failure of a card is handled by its asker. A
+/// spoken answer that fails loses nothing, because its text was sent.
 pub(crate) fn tell_of_failure(tx: &mut Tx<'_, '_>, id: OutboundId, outbound: &Outbound, error: &str) -> Result<()> {
     note(tx, outbound, Event::DeliveryFailed(id, error.to_owned()))?;
     match outbound.act {
         Act::Ask(_) => Ok(()),
+        Act::Say if speeches::answer_of(tx, id, outbound)?.is_some() => Ok(()),
         Act::Say | Act::Edit(_) | Act::React(_) => notice::delivery_failed(tx, id, outbound, error),
     }
 }

@@ -2,7 +2,7 @@
 //! the store.
 
 use crate::decisions::due;
-use crate::delivery::{queue, result};
+use crate::delivery::{queue, result, speech};
 use crate::entities::threads;
 use crate::housekeeping::{removal, retention};
 use crate::lifecycle::{budget, capacity, caps, dispatch, fetch, network, replies};
@@ -37,6 +37,7 @@ pub(crate) fn sweep(tx: &mut Tx<'_, '_>, observations: &[Observation]) -> Result
         recompute::renew_some,
         run::due,
         fetch::due,
+        speech::due,
         budget::go_on,
         ripen_messages,
         capacity::dispatch_waiting,

@@ -4,7 +4,7 @@
 //! and answers that their run still writes are discarded. People are told when the run is gone, because only then it is
 //! known which tools it used. A row keeps what to tell until then.
 
-use crate::delivery::notice;
+use crate::delivery::{notice, speech};
 use crate::model::address::{Address, UserId};
 use crate::model::effect::Effect;
 use crate::model::halt::{Freeze, StoppedTurn};
@@ -49,6 +49,8 @@ pub(crate) enum Halted {
     /// It ended waiting messages of a session without a run, or whose run works for others and goes on. Nothing else tells
     /// the person.
     Withdrawn,
+    /// It ended the speech of an answer, and there was nothing else to stop.
+    Silenced,
     /// A turn is running that the person may not stop.
     OthersOnly,
     /// There was nothing to stop.
@@ -58,6 +60,7 @@ pub(crate) enum Halted {
 /// Stops a session's turn. What it may not end is queued again by the end of the run and costs no try.
 pub(crate) fn turn(tx: &mut Tx<'_, '_>, session: SessionId, halt: Halt<'_>) -> Result<Halted> {
     let Some(row) = sessions::load(tx, session)? else { return Ok(Halted::Nothing) };
+    let silenced = speech::stop(tx, session, |tx, question| is_answer_to_own(tx, question, halt))?;
     let (claimed, waiting) = open(tx, session)?;
     let runs = claimed.iter().any(|(_, message)| message.trigger);
     let mut ending = Vec::new();
@@ -72,8 +75,11 @@ pub(crate) fn turn(tx: &mut Tx<'_, '_>, session: SessionId, halt: Halt<'_>) -> R
             ending.push((id, message));
         }
     }
-    if ending.is_empty() {
-        return Ok(if runs { Halted::OthersOnly } else { Halted::Nothing });
+    match (ending.is_empty(), silenced, runs) {
+        (false, ..) => {}
+        (true, true, _) => return Ok(Halted::Silenced),
+        (true, false, true) => return Ok(Halted::OthersOnly),
+        (true, false, false) => return Ok(Halted::Nothing),
     }
     let mut stopped = StoppedTurn {
         by: halt.by.cloned(),
@@ -141,6 +147,17 @@ type Messages = Vec<(MessageId, Message)>;
 fn is_own(tx: &Tx<'_, '_>, message: &Message, by: Option<&UserId>) -> Result<bool> {
     let Some(by) = by else { return Ok(false) };
     Ok(tx.db.bodies.require(tx, &message.body)?.sender.as_ref() == Some(by))
+}
+
+/// Whether a stop ends the speech of an answer to a message.
+fn is_answer_to_own(tx: &Tx<'_, '_>, question: Option<MessageId>, halt: Halt<'_>) -> Result<bool> {
+    if halt.whose != Whose::Own {
+        return Ok(true);
+    }
+    match question.map(|id| readable(tx.db.messages.get(tx, &id))).transpose()?.flatten() {
+        Some(message) => is_own(tx, &message, halt.by),
+        None => Ok(false),
+    }
 }
 
 /// How a message of a stopped turn ends.

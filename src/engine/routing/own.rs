@@ -144,6 +144,7 @@ impl FanOut<'_> {
         Ok(match halt::turn(tx, session, self.halt(&reply, whose))? {
             Halted::Stopped => CommandReply::Done,
             Halted::Withdrawn => CommandReply::Said(format!("Stopped. {name} had not begun.")),
+            Halted::Silenced => CommandReply::Said("Stopped. The answer is not read aloud.".to_owned()),
             Halted::OthersOnly => CommandReply::Not(format!(
                 "{name} is working for someone else. Only its administrators and owners can stop that."
             )),

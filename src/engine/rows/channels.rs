@@ -16,7 +16,7 @@ const CHANNELS_MAX: usize = 1_000;
 
 /// What the console can do. It shows what is in the store, so nothing is sent twice.
 const CONSOLE: Capabilities =
-    Capabilities { choice: Choice::Buttons, card_max: 64_000, ..ChannelKind::Terminal.capabilities() };
+    Capabilities { choice: Choice::Buttons, card_max: 64_000, files: true, ..ChannelKind::Terminal.capabilities() };
 
 /// The capabilities of a channel; none if it is not configured.
 pub(crate) fn capabilities(tx: &Tx<'_, '_>, name: &ChannelName) -> Result<Option<Capabilities>> {

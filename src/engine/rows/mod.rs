@@ -19,6 +19,7 @@ pub(crate) mod session_files;
 pub(crate) mod session_providers;
 pub(crate) mod sessions;
 pub(crate) mod settings;
+pub(crate) mod speeches;
 pub(crate) mod spend;
 pub(crate) mod threads;
 pub(crate) mod tool_grants;

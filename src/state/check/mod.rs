@@ -71,6 +71,7 @@ const FAMILIES: &[Family] = &[
     approvals::asked,
     approvals::tool_grants,
     messages::fetches,
+    outbound::speeches,
     messages::session_files,
     messages::backlog,
     messages::refusals,

@@ -23,6 +23,12 @@ pub(super) fn references(check: &mut Check<'_, '_>) -> Result<()> {
     })
 }
 
+/// Spoken forms belong to messages that are stored.
+pub(super) fn speeches(check: &mut Check<'_, '_>) -> Result<()> {
+    let db = *check.db;
+    check.each(&db.speeches, |check, id, _| check.refers(&db.speeches, &id, &db.outbound, &id))
+}
+
 /// Every queue that is not empty has exactly one head: the message that is being attempted. It is usually the first
 /// one. A scheduled message that enters the queue later with a lower id comes after the one that is being attempted.
 pub(super) fn lane_heads(check: &mut Check<'_, '_>) -> Result<()> {

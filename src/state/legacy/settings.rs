@@ -14,6 +14,7 @@ use crate::model::id::TaskId;
 use crate::model::retention::{Keep, Retention};
 use crate::model::spend::{ModelPrice, Money, Price};
 use crate::model::time::Millis;
+use crate::model::voice::{SpeechTool, Transcriber, Voice};
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct SettingsV1 {
@@ -54,6 +55,32 @@ pub(crate) struct SettingsV4 {
 pub(crate) struct SettingsV5 {
     pub(crate) fourth: SettingsV4,
     pub(crate) secrets: Vec<BoundSecret>,
+}
+
+/// A field was added at the end.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SettingsV6 {
+    pub(crate) fifth: SettingsV5,
+    pub(crate) voice: Option<VoiceV1>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct VoiceV1 {
+    pub(crate) transcribe: Option<TranscriberV1>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct TranscriberV1 {
+    pub(crate) tool: SpeechToolV1,
+    pub(crate) language: Option<String>,
+    pub(crate) max_bytes: u64,
+    pub(crate) timeout: Millis,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) enum SpeechToolV1 {
+    Command(Vec<String>),
+    Server { url: String, model: Option<String>, key: Option<String> },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -189,9 +216,28 @@ impl From<SettingsV4> for SettingsV5 {
     }
 }
 
-impl From<SettingsV5> for Settings {
-    fn from(old: SettingsV5) -> Self {
-        let SettingsV5 { fourth: SettingsV4 { third, budgets, grace }, secrets } = old;
+impl From<SettingsV5> for SettingsV6 {
+    fn from(fifth: SettingsV5) -> Self {
+        Self { fifth, voice: None }
+    }
+}
+
+impl From<VoiceV1> for Voice {
+    fn from(old: VoiceV1) -> Self {
+        let transcribe = old.transcribe.map(|TranscriberV1 { tool, language, max_bytes, timeout }| {
+            let tool = match tool {
+                SpeechToolV1::Command(line) => SpeechTool::Command(line),
+                SpeechToolV1::Server { url, model, key } => SpeechTool::Server { url, model, key },
+            };
+            Transcriber { tool, language, max_bytes, timeout }
+        });
+        Self { transcribe, speak: None }
+    }
+}
+
+impl From<SettingsV6> for Settings {
+    fn from(old: SettingsV6) -> Self {
+        let SettingsV6 { fifth: SettingsV5 { fourth: SettingsV4 { third, budgets, grace }, secrets }, voice } = old;
         let SettingsV3 { second: SettingsV2 { first, backup }, session_files_max_bytes, prices } = third;
         let SettingsV1 { default_agent, store_max_bytes, max_containers, retention, timezone, runtime, image } = first;
         Self {
@@ -208,7 +254,7 @@ impl From<SettingsV5> for Settings {
             budgets: budgets.into_iter().map(Budget::from).collect(),
             grace,
             secrets,
-            voice: None,
+            voice: voice.map(Voice::from),
         }
     }
 }
@@ -219,8 +265,9 @@ pub(crate) fn upgrade(version: u16, body: &[u8]) -> Result<Settings, Unreadable>
         2 => SettingsV3::from(decode::<SettingsV2>(body)?).into(),
         3 => decode::<SettingsV3>(body)?.into(),
         4 => decode::<SettingsV4>(body)?,
-        5 => return decode::<SettingsV5>(body).map(Settings::from),
+        5 => return decode::<SettingsV5>(body).map(|old| SettingsV6::from(old).into()),
+        6 => return decode::<SettingsV6>(body).map(Settings::from),
         _ => return Err(unknown(version)),
     };
-    Ok(SettingsV5::from(fourth).into())
+    Ok(SettingsV6::from(SettingsV5::from(fourth)).into())
 }

@@ -12,7 +12,7 @@ use crate::tests::{samples, small, store};
 use crate::{Error, Store, records};
 
 /// Formats of which there are fixtures.
-const RELEASED: &[u32] = &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+const RELEASED: &[u32] = &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
 
 fn fixture(format: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/fixtures/store/format-{format}.mdb"))

@@ -343,7 +343,8 @@ fn fetch(db: &Tables, txn: &mut Write<'_>, mut body: Body) -> Result<()> {
     let (id, mut message) = message(10, MessageState::Pending(Due::At(at(95))), true);
     message.body = BodyId::new(2);
     db.messages.put(txn, &id, &message)?;
-    voice::transcripts(db, txn)
+    voice::transcripts(db, txn)?;
+    voice::speeches(db, txn)
 }
 
 fn messages(db: &Tables, txn: &mut Write<'_>) -> Result<()> {

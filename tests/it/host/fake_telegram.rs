@@ -283,7 +283,7 @@ fn happen(shared: &Shared, method: &str, p: &Value, files: &[(String, String, Ve
         "sendMessage" if p["text"].as_str().unwrap_or_default().is_empty() => {
             refused("Bad Request: message text is empty")
         }
-        "sendMessage" | "sendPhoto" | "sendDocument" => {
+        "sendMessage" | "sendPhoto" | "sendVoice" | "sendDocument" => {
             let mut state = shared.lock();
             let id = 100 + i64::try_from(state.shown.iter().filter(|(place, _, _)| *place == chat).count()).unwrap();
             let mut what = p.clone();

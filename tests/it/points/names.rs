@@ -9,7 +9,7 @@ use crate::host::deaths::POINTS;
 use crate::host::deaths::STATE_FILE_POINTS;
 
 /// Points that are not reached here, and where they are.
-const ELSEWHERE: [(&str, &str); 14] = [
+const ELSEWHERE: [(&str, &str); 16] = [
     ("container-make", "there has to be a Podman: `containers::deaths`"),
     ("container-start", "there has to be a Podman: `containers::deaths`"),
     ("container-stop", "there has to be a Podman: `containers::deaths`"),
@@ -22,6 +22,8 @@ const ELSEWHERE: [(&str, &str); 14] = [
     ("remains-aside", "a store has to be missing: `missing_store`"),
     ("reserve-share", "the disk has to be full: `trouble`"),
     ("reserve-release", "the disk has to be full: `trouble`"),
+    ("speak", "answers have to be spoken: `voice::speech`"),
+    ("spoken", "answers have to be spoken: `voice::speech`"),
     ("transcribe", "voice messages have to be transcribed: `voice`"),
     ("transcribed", "voice messages have to be transcribed: `voice`"),
 ];

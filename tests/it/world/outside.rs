@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use hearth::model::content::{Attachment, BlobId, FileBytes, RawJson};
 use hearth::model::delivery::{Delivery, DeliveryResult};
 use hearth::model::effect::{
-    Discard, Effect, Export, ExportedMessage, ExportedReply, Fetch, Launch, RecapLine, Settled, Transcribe,
+    Discard, Effect, Export, ExportedMessage, ExportedReply, Fetch, Launch, RecapLine, Settled, Speak, Transcribe,
 };
 use hearth::model::group::GroupInput;
 use hearth::model::id::{AgentId, OutboundId, SessionId};
 use hearth::model::incarnation::Exit;
-use hearth::model::input::{Input, RuntimeEvent};
+use hearth::model::input::{Input, RuntimeEvent, Spoken};
 use hearth::model::mailbox::{
     Answer, Beat, CollectedRecord, Collection, Failure, Observation, ObservedState, Recipient, Record, RetryHint, Said,
 };
@@ -46,6 +46,13 @@ pub(crate) fn heard(of: &Transcribe) -> Option<Vec<Transcript>> {
         state: TranscriptState::Done { text: format!("spoken in {}", file.name), by: by.clone() },
     };
     Some(of.files.iter().map(one).collect())
+}
+
+/// Speaks each answer.
+fn spoken(of: &Speak) -> Spoken {
+    let by = Made { tool: of.with.tool.label(), took: Millis::new(7), at: Timestamp::from_millis(0) };
+    let audio = Ok(format!("{}/kept/spoken.{}/answer.mp3", of.session, of.answer));
+    Spoken { answer: of.answer, audio, by }
 }
 
 /// A channel's result of opening a direct message.
@@ -177,6 +184,7 @@ impl Outside {
             }
             Effect::Fetch(fetch) => self.give_files(&fetch),
             Effect::Transcribe(of) => self.transcribe(&of),
+            Effect::Speak(of) => vec![Input::Spoken(spoken(&of))],
             Effect::OpenDirect(user) => {
                 self.opened.push(user.clone());
                 (self.direct)(&user).map(|chat| Input::DirectOpened(user, chat)).into_iter().collect()
@@ -202,6 +210,7 @@ impl Outside {
                     .into_iter()
                     .collect()
             }
+            Effect::Silence(_) => vec![],
             Effect::RemoveSkip { .. } if self.stuck => vec![],
             Effect::RemoveSkip { agent, id, skill, digest, .. } => {
                 let is = |found: &FoundSkip| {

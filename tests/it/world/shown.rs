@@ -39,6 +39,7 @@ pub(crate) fn input_line(input: &Input) -> String {
         Input::CommandAs(session, command) => format!("{session} commands {command:?}"),
         Input::Console(input) => format!("console: {input:?}"),
         Input::Transcribed(body, files) => format!("transcribed {} files of {body}", files.len()),
+        Input::Spoken(spoken) => format!("spoken {}: {:?}", spoken.answer, spoken.audio),
         Input::Fetched(body, files) => format!("fetched {} files of {body}", files.len()),
         Input::ChannelState(channel, down) => format!("channel {channel} is down: {down:?}"),
         Input::BridgeReady(channel, program, can) => format!("bridge of {channel}: {program} {can:?}"),
@@ -148,6 +149,8 @@ pub(crate) fn effect_line(effect: &Effect) -> String {
             format!("settled {}: {:?} {answers:?}", settled.message, settled.state)
         }
         Effect::Transcribe(of) => format!("transcribe {} files of {}", of.files.len(), of.body),
+        Effect::Speak(of) => format!("speak {}", of.answer),
+        Effect::Silence(answer) => format!("silence {answer}"),
         Effect::Fetch(fetch) => format!("fetch {} files of {}", fetch.files.len(), fetch.body),
         Effect::OpenDirect(user) => format!("open a direct message with {user}"),
         Effect::Subscribe(at) => format!("subscribe to {}/{} {:?}", at.channel, at.platform_id, at.thread),

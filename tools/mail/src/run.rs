@@ -106,6 +106,7 @@ fn ready(settings: &Settings) -> Ready {
         Copies::None => Idempotency::None,
     };
     let capabilities = Capabilities {
+        files: true,
         threads: true,
         choice: Choice::Numbers,
         idempotency,

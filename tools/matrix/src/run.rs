@@ -82,6 +82,7 @@ fn who(api: &Api) -> Result<(Bot, Option<String>), Trouble> {
 
 fn ready(bot: &Bot, device: Option<&str>, directory: &Path) -> io::Result<Ready> {
     let capabilities = Capabilities {
+        files: true,
         threads: true,
         edits: true,
         choice: Choice::Numbers,

@@ -82,7 +82,15 @@ const BAD: &[(&str, usize, &str)] = &[
         "`secrets` is an array; write a table, in braces",
     ),
     ("voice = 5", 2, "`voice` is an integer; write a table; begin it with [voice]"),
-    ("[voice]\nspeak = {}", 3, "`speak` is not supported yet in [voice]; remove it"),
+    ("[voice]\nspeak = {}", 3, "`voice.speak` has neither `command` nor `url`; add one of them"),
+    (
+        "[voice.speak]\nurl = \"http://a\"\nwhen = \"never\"",
+        4,
+        "`when` cannot be \"never\" in `voice.speak`; write \"asked\"",
+    ),
+    ("[voice.speak]\ncommand = [\"/a\"]\nvoice = \"b\"", 4, "`voice` is for servers; pass it to the program"),
+    ("[voice.speak]\nurl = \"http://a\"\nmax_chars = 4097", 4, "`max_chars` cannot be 4097"),
+    ("[voice.speak]\nurl = \"http://a\"\nlanguage = \"de\"", 4, "`language`"),
     ("[voice.transcribe]\nmodel = \"x\"", 2, "`voice.transcribe` has neither `command` nor `url`; add one of them"),
     (
         "[voice.transcribe]\ncommand = [\"/a\"]\nurl = \"http://a\"",

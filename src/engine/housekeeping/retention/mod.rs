@@ -18,7 +18,7 @@ use crate::model::retention::{Keep, Retention};
 use crate::model::time::{Millis, Timestamp};
 use crate::model::tool::GrantScope;
 use crate::rows::messages::Removed;
-use crate::rows::{approvals, messages, recall, session_files, spend, tool_grants};
+use crate::rows::{approvals, messages, recall, session_files, speeches, spend, tool_grants};
 use crate::schedule::run_ended;
 use crate::state::{
     ChatKey, ForeignKey, InboxKey, Number, Owned, Read, SeenKey, Tables, Text, Timed, WireKey, derived,
@@ -327,6 +327,7 @@ fn outbound(tx: &mut Tx<'_, '_>, retention: &Retention) -> Result<usize> {
         }
         release(tx, &row);
         recall::answer_removed(tx, id, &row)?;
+        speeches::forget(tx, id)?;
         tx.db.outbound.delete(tx, &id)?;
         done += 1;
     }
@@ -450,8 +451,13 @@ fn next_outbound(tx: &Tx<'_, '_>, after: u64) -> Result<Option<(OutboundId, Outb
 
 /// Requests the removal of a message's files. Returns whether it has any.
 fn release(tx: &mut Tx<'_, '_>, row: &Outbound) -> bool {
-    let (Author::Agent { session, .. }, false) = (&row.author, row.files.is_empty()) else { return false };
-    tx.effects.push(Effect::Release(*session, row.files.clone()));
+    let session = match row.author {
+        Author::Agent { session, .. } => Some(session),
+        // A spoken answer is kept with the files of its session: the name begins with it.
+        Author::Hearth => row.files.first().and_then(|name| name.split('/').next()?.parse().ok()),
+    };
+    let (Some(session), false) = (session, row.files.is_empty()) else { return false };
+    tx.effects.push(Effect::Release(session, row.files.clone()));
     true
 }
 

@@ -1,8 +1,11 @@
 //! Voice messages.
 
-use crate::model::id::BodyId;
-use crate::model::time::Millis;
-use crate::model::voice::{Made, SpeechTool, Transcriber, Transcript, TranscriptState, Transcripts, Voice};
+use crate::model::id::{BodyId, OutboundId};
+use crate::model::time::{Awake, Millis};
+use crate::model::voice::{
+    AudioFormat, Made, SpeakWhen, Speaker, Speech, SpeechTool, Transcriber, Transcript, TranscriptState, Transcripts,
+    Voice,
+};
 use crate::tests::samples::at;
 use crate::{Result, Tables, Write};
 
@@ -18,7 +21,28 @@ pub(super) fn settings() -> Voice {
             max_bytes: 1_000_000,
             timeout: Millis::seconds(30),
         }),
+        speak: Some(Speaker {
+            tool: SpeechTool::Command(vec!["/usr/local/bin/speak".to_owned(), "--fast".to_owned()]),
+            voice: None,
+            format: AudioFormat::Mp3,
+            when: SpeakWhen::Asked,
+            max_chars: 1_500,
+            max_bytes: 10_000_000,
+            timeout: Millis::seconds(60),
+        }),
     }
+}
+
+/// The spoken forms of answers.
+pub(super) fn speeches(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
+    let by = Made { tool: "the command /usr/local/bin/speak".to_owned(), took: Millis::new(2_300), at: at(60) };
+    let sent = Speech::Sent { message: OutboundId::new(9), by: by.clone() };
+    let failed = Speech::Failed { why: "the command ended with exit status: 1".to_owned(), by };
+    let waiting = Speech::Waiting { asked: Awake::new(1, 70_000), since: at(70) };
+    for (number, speech) in [(1, sent), (2, failed), (3, waiting)] {
+        db.speeches.put(txn, &OutboundId::new(number), &speech)?;
+    }
+    Ok(())
 }
 
 /// What was heard in a message.

@@ -102,6 +102,7 @@ fn who(rest: &Rest) -> Result<User, Trouble> {
 
 fn ready(me: &User) -> Ready {
     let capabilities = Capabilities {
+        files: true,
         threads: true,
         edits: true,
         opens_direct: true,

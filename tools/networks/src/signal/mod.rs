@@ -168,6 +168,7 @@ fn unlinked(number: &str, place: &Place) -> String {
 
 fn ready(account: &Account) -> Ready {
     let capabilities = Capabilities {
+        files: true,
         threads: false,
         edits: true,
         opens_direct: false,

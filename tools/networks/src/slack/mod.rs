@@ -109,6 +109,7 @@ fn begin(api: &Api) -> Result<(Bot, Option<String>), (String, Option<u64>)> {
 
 fn ready(bot: &Bot) -> Ready {
     let capabilities = Capabilities {
+        files: true,
         threads: true,
         edits: true,
         opens_direct: true,

@@ -103,6 +103,7 @@ fn begin(api: &Api, settings: &Settings) -> Result<Begun, Fault> {
 
 fn ready(number: &str, shown: String) -> Ready {
     let capabilities = Capabilities {
+        files: true,
         threads: false,
         edits: false,
         opens_direct: false,
