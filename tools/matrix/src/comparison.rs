@@ -1,7 +1,7 @@
 //! Emoji that the owner compares: the bridge writes them into a file of its directory, and `hearth-matrix verify`, which
 //! the owner runs on the machine, writes the answer into another one.
 
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -55,15 +55,17 @@ pub(crate) struct Desk(pub(crate) PathBuf);
 
 impl Desk {
     fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        let file = std::fs::File::open(self.0.join(name)).ok()?;
+        let file = File::open(self.0.join(name)).ok()?;
         serde_json::from_reader(io::Read::take(file, BYTES_MAX)).ok()
     }
 
     fn write<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
         let (path, new) = (self.0.join(name), self.0.join(format!("{name}.new")));
-        std::fs::write(&new, serde_json::to_vec(value)?)?;
-        // The bridge may be another user than the owner.
-        std::fs::set_permissions(&new, Permissions::from_mode(0o644))?;
+        // The bridge may be another user than the owner, who may be root: a link of the bridge is not followed.
+        drop(std::fs::remove_file(&new));
+        let mut file = File::create_new(&new)?;
+        file.write_all(&serde_json::to_vec(value)?)?;
+        file.set_permissions(Permissions::from_mode(0o644))?;
         std::fs::rename(new, path)
     }
 
@@ -169,6 +171,11 @@ mod tests {
         assert_eq!(desk.answer("a"), None);
         desk.write(ANSWERED, &Answer { id: "a".to_owned(), is_same: true }).unwrap();
         assert_eq!((desk.answer("a"), desk.answer("b")), (Some(true), None));
+        let other = directory.path().join("other");
+        std::fs::write(&other, "of the owner").unwrap();
+        std::os::unix::fs::symlink(&other, directory.path().join("comparison-answer.new")).unwrap();
+        desk.write(ANSWERED, &Answer { id: "a".to_owned(), is_same: true }).unwrap();
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "of the owner", "a link is not followed");
         desk.clear();
         assert_eq!(desk.answer("a"), None);
         assert!(verify(directory.path()).is_err(), "it is no directory of a bridge");

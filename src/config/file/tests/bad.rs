@@ -86,7 +86,7 @@ const BAD: &[(&str, usize, &str)] = &[
     (
         "[voice.speak]\nurl = \"http://a\"\nwhen = \"never\"",
         4,
-        "`when` cannot be \"never\" in `voice.speak`; write \"asked\"",
+        "`when` cannot be \"never\"; write \"asked\" or \"always\"",
     ),
     ("[voice.speak]\ncommand = [\"/a\"]\nvoice = \"b\"", 4, "`voice` is for servers; pass it to the program"),
     ("[voice.speak]\nurl = \"http://a\"\nmax_chars = 4097", 4, "`max_chars` cannot be 4097"),

@@ -28,6 +28,8 @@ use crate::rooms::Rooms;
 pub(crate) const WAITING: usize = 64;
 /// How often the machine is looked at without news.
 const IDLE: Duration = Duration::from_secs(30);
+/// The same after the server could not be reached.
+const IN_TROUBLE: Duration = Duration::from_secs(5);
 /// Strangers who are told in an hour that they may not verify the bot; others get no answer.
 const TOLD: u32 = 5;
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -85,16 +87,19 @@ impl Verifier {
 
     /// Works until the inbox ends.
     pub(crate) fn work(mut self, news: &Receiver<News>) {
+        let mut pause = IDLE;
         loop {
-            let is_busy = self.current.is_some() || !self.unsent.is_empty();
-            match news.recv_timeout(if is_busy { LOOK } else { IDLE }) {
+            match news.recv_timeout(pause) {
                 Ok(News::Stranger(stranger)) => self.refuse(&stranger),
                 Ok(News::Step) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            if let Err(trouble) = self.step() {
-                log(&format!("a verification waits: {trouble}"));
-            }
+            let is_done = self.step().map_err(|trouble| log(&format!("a verification waits: {trouble}"))).is_ok();
+            pause = match self.current.is_some() || !self.unsent.is_empty() {
+                true if is_done => LOOK,
+                true => IN_TROUBLE,
+                false => IDLE,
+            };
         }
     }
 
