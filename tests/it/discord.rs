@@ -203,6 +203,9 @@ fn troubles_of_discord_lose_and_double_nothing() {
     // A refusal is final, and holds nothing up.
     discord.asks(&json!({ "rule": { "match": posts, "status": 403, "body": "{\"code\": 50007, \"message\": \"Cannot send\"}" } }));
     discord.says("refused.");
+    // Otherwise both are one turn.
+    let is_refused = |row: &Value| row["value"]["state"].to_string().contains("Failed");
+    wait_for("the refusal", || discord.host.outgoing().iter().any(is_refused).then_some(()));
     discord.says("afterwards.");
     discord.answer("afterwards.");
     assert!(discord.heard().iter().all(|message| !message["shown"].as_str().unwrap().contains("refused.")));
