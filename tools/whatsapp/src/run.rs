@@ -132,6 +132,7 @@ fn ready(account: &Account) -> Ready {
         threads: false,
         edits: true,
         opens_direct: false,
+        files: true,
         choice: Choice::Numbers,
         // Whether the server or the apps drop a repeat with the same id is not documented.
         idempotency: Idempotency::None,
