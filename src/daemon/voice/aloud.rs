@@ -1,5 +1,5 @@
-//! What is read aloud of an answer: agents write Markdown, and a voice that reads its signs, code and addresses helps
-//! nobody.
+//! What is read aloud of an answer: agents write Markdown, and its signs, code and addresses make no sense when they are
+//! heard.
 
 /// The text of an answer for a voice. Code blocks and pictures' addresses are left out, links are read by their text or
 /// their host, and signs of Markdown are removed. It has no control characters.

@@ -68,7 +68,7 @@ enum Work {
 
 /// Why there is no transcript or no audio.
 enum NoResult {
-    /// The daemon stops, or nobody needs the result. If it is still needed, the next daemon tries again.
+    /// The daemon stops, or the result is not needed any more. If it is, the next daemon tries again.
     Stopping,
     /// For people and agents.
     Because(String),

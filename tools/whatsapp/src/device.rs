@@ -58,7 +58,7 @@ impl Directory {
         fs::read_to_string(self.0.join(UNLINKED)).ok()
     }
 
-    /// Remembers that the device was unlinked. Its keys stay, for whoever looks for the reason.
+    /// Remembers that the device was unlinked. Its keys stay, so that the reason can be looked for.
     pub(crate) fn unlink(&self, why: &str) -> io::Result<()> {
         let new = self.0.join("unlinked.new");
         fs::write(&new, why)?;

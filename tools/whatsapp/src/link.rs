@@ -131,7 +131,7 @@ fn step(
             said(&format!("{}\nfor tests: {}", qr(&code.code)?, code.code))
         }
         Event::PairingQrCode(code) => said(&format!(
-            "{}\nScan this in WhatsApp under Linked devices within {} seconds. It is a key to your account: show it to nobody.",
+            "{}\nScan this in WhatsApp under Linked devices within {} seconds. It is a key to your account: keep it to yourself.",
             qr(&code.code)?,
             code.timeout.as_secs()
         )),
