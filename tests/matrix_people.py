@@ -1,13 +1,19 @@
 #!/usr/bin/env python3
 """People on a server of Matrix, for tests of the bridge `hearth-matrix`, on a real Synapse in target/synapse.
 
-`serve DIRECTORY` starts the server on a port of this machine; the others find it by the directory that MATRIX_PEOPLE
-names. `say TEXT`: Ann writes to the bot in their room. `many COUNT`: so many. `heard`: everything that the bot sent there. `as PERSON METHOD
-PATH [JSON]`: any request, its status and answer as JSON. `upload PERSON NAME TYPE TEXT`: the address of a file. `stop`, `start`: the server."""
-import hashlib, hmac, json, os, signal, socket, subprocess, sys, time, urllib.error, urllib.parse, urllib.request
+`serve DIRECTORY` starts the server on a port of this machine, and does the operations that are posted to another port, as
+`{"words": [OPERATION, …]}`. Other calls post their own words there; they find it by the directory that MATRIX_PEOPLE names.
+`say TEXT`: Ann writes to the bot in their room. `many COUNT`: so many. `heard`: everything that the bot sent there. `as PERSON
+METHOD PATH [JSON]`: any request, its status and answer as JSON. `upload PERSON NAME TYPE TEXT`: the address of a file. `stop`,
+`start`: the server.
+
+People, their room and the server's tables are made once and copied for each server: Synapse takes seconds to make them."""
+import base64, fcntl, hashlib, hmac, http.server, json, os, shutil, signal, socket, subprocess, sys, tempfile, threading, time
+import urllib.error, urllib.parse, urllib.request
 
 HERE = sys.argv[2] if sys.argv[1] == "serve" else os.environ["MATRIX_PEOPLE"]
-SYNAPSE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "target", "synapse", "bin", "python3")
+INSTALLED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "target", "synapse")
+SYNAPSE = os.path.join(INSTALLED, "bin", "python3")
 PEOPLE = ("bot", "ann", "eve")
 
 CONFIG = """
@@ -75,23 +81,21 @@ def done(method, path, token=None, body=None, **more):
     return answer
 
 def start():
-    output = open(at("output"), "ab")
-    child = subprocess.Popen([SYNAPSE, "-m", "synapse.app.homeserver", "-c", at("homeserver.yaml")], cwd=HERE, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-    write("pid", str(child.pid))
-    for _ in range(600):
-        if child.poll() is not None:
+    global server
+    with open(at("output"), "ab") as output:
+        server = subprocess.Popen([SYNAPSE, "-m", "synapse.app.homeserver", "-c", at("homeserver.yaml")], cwd=HERE, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    for _ in range(1200):
+        if server.poll() is not None:
             sys.exit(read("output"))
         try:
             return request("GET", "/_matrix/client/versions")
         except (urllib.error.URLError, ConnectionError):
-            time.sleep(0.1)
+            time.sleep(0.05)
     sys.exit("Synapse does not answer")
 
-def stop():
-    try:
-        os.kill(int(read("pid")), signal.SIGKILL)
-    except (ProcessLookupError, FileNotFoundError):
-        pass
+def stop(how=signal.SIGKILL):
+    server.send_signal(how)
+    server.wait()
 
 def register(name):
     nonce = done("GET", "/_synapse/admin/v1/register")["nonce"]
@@ -100,24 +104,72 @@ def register(name):
     asked = {"nonce": nonce, "username": name, "password": "password-of-" + name, "admin": False, "mac": proof}
     write("token-" + name, done("POST", "/_synapse/admin/v1/register", None, asked)["access_token"])
 
-def serve():
+def configure(messages=MANY):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         write("port", str(free.getsockname()[1]))
-    # `few`: fewer messages at once than by default.
-    messages = "{per_second: 1, burst_count: 3}" if "few" in sys.argv[3:] else MANY
     write("homeserver.yaml", CONFIG.format(here=HERE, port=read("port"), many=MANY, messages=messages))
     write("log.yaml", LOG.format(here=HERE))
-    subprocess.run([SYNAPSE, "-m", "synapse.app.homeserver", "-c", at("homeserver.yaml"), "--generate-keys"], cwd=HERE, check=True, stdin=subprocess.DEVNULL)
+
+def people():
+    """What is the same for all servers."""
+    configure()
+    write("signing.key", "ed25519 a_1 %s\n" % base64.b64encode(os.urandom(32)).decode().rstrip("="))
+    start()
     try:
-        start()
         for name in PEOPLE:
             register(name)
-        ann, bot = read("token-ann"), read("token-bot")
         asked = {"preset": "trusted_private_chat", "is_direct": True, "invite": ["@bot:hearth.test"]}
-        room = done("POST", "/_matrix/client/v3/createRoom", ann, asked)["room_id"]
-        done("POST", "/_matrix/client/v3/rooms/%s/join" % urllib.parse.quote(room, safe=""), bot, {})
+        room = done("POST", "/_matrix/client/v3/createRoom", read("token-ann"), asked)["room_id"]
+        done("POST", "/_matrix/client/v3/rooms/%s/join" % urllib.parse.quote(room, safe=""), read("token-bot"), {})
         write("room", room)
+    finally:
+        stop(signal.SIGTERM)
+
+def copied():
+    """A directory with these files for this version of the script and of the server."""
+    global HERE
+    with open(__file__, "rb") as file:
+        version = hashlib.sha256(file.read() + str(os.stat(SYNAPSE).st_mtime).encode()).hexdigest()[:16]
+    place, own = os.path.join(INSTALLED, "people-" + version), HERE
+    with open(os.path.join(INSTALLED, "people.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(place):
+            HERE = tempfile.mkdtemp(dir=INSTALLED)
+            try:
+                people()
+                os.rename(HERE, place)
+            finally:
+                shutil.rmtree(HERE, ignore_errors=True)
+                HERE = own
+    for name in ("database", "room", "signing.key", *("token-" + name for name in PEOPLE)):
+        shutil.copy(os.path.join(place, name), at(name))
+
+class Control(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        try:
+            status, answer = 200, operate(asked["words"])
+        except (Exception, SystemExit) as error:
+            status, answer = 500, repr(error)
+        body = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+def serve():
+    copied()
+    # `few`: fewer messages at once than by default.
+    configure("{per_second: 1, burst_count: 3}" if "few" in sys.argv[3:] else MANY)
+    control = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Control)
+    threading.Thread(target=control.serve_forever, daemon=True).start()
+    try:
+        start()
+        write("control", str(control.server_address[1]))
         write("ready", "")
         sys.stdin.read()
     finally:
@@ -133,29 +185,45 @@ def heard():
             return reversed(found)
         more = "&from=" + urllib.parse.quote(page["end"], safe="")
 
+def say(texts):
+    path = "/_matrix/client/v3/rooms/%s/send/m.room.message/" % urllib.parse.quote(read("room"), safe="")
+    for text in texts:
+        done("PUT", path + str(time.time_ns()), read("token-ann"), {"msgtype": "m.text", "body": text})
+
+def operate(words):
+    """The answer as text."""
+    operation, *rest = words
+    if operation == "say":
+        say(rest)
+    elif operation == "many":
+        say("many-%d." % number for number in range(int(rest[0])))
+    elif operation == "heard":
+        return "\n".join(heard())
+    elif operation == "as":
+        person, method, path, *body = rest
+        body = json.loads(body[0]) if body else None
+        return json.dumps(request(method, path.replace("TXN", str(time.time_ns())), read("token-" + person), body))
+    elif operation == "upload":
+        person, name, kind, text = rest
+        path = "/_matrix/media/v3/upload?filename=" + urllib.parse.quote(name)
+        return done("POST", path, read("token-" + person), text.encode(), kind=kind)["content_uri"]
+    elif operation == "stop":
+        stop()
+    elif operation == "start":
+        start()
+    else:
+        sys.exit("no operation %s" % operation)
+    return ""
+
 def main():
     if sys.argv[1] == "serve":
-        serve()
-    elif sys.argv[1] == "say":
-        path = "/_matrix/client/v3/rooms/%s/send/m.room.message/%d" % (urllib.parse.quote(read("room"), safe=""), time.time_ns())
-        done("PUT", path, read("token-ann"), {"msgtype": "m.text", "body": sys.argv[2]})
-    elif sys.argv[1] == "many":
-        path = "/_matrix/client/v3/rooms/%s/send/m.room.message/" % urllib.parse.quote(read("room"), safe="")
-        for number in range(int(sys.argv[2])):
-            done("PUT", path + str(time.time_ns()), read("token-ann"), {"msgtype": "m.text", "body": "many-%d." % number})
-    elif sys.argv[1] == "heard":
-        print("\n".join(heard()))
-    elif sys.argv[1] == "as":
-        body = json.loads(sys.argv[5]) if len(sys.argv) > 5 else None
-        print(json.dumps(request(sys.argv[3], sys.argv[4].replace("TXN", str(time.time_ns())), read("token-" + sys.argv[2]), body)))
-    elif sys.argv[1] == "upload":
-        _, _, person, name, kind, text = sys.argv
-        path = "/_matrix/media/v3/upload?filename=" + urllib.parse.quote(name)
-        print(done("POST", path, read("token-" + person), text.encode(), kind=kind)["content_uri"])
-    elif sys.argv[1] == "stop":
-        stop()
-    else:
-        start()
+        return serve()
+    asked = json.dumps({"words": sys.argv[1:]}).encode()
+    try:
+        with urllib.request.urlopen("http://127.0.0.1:%s/control" % read("control"), asked, timeout=120) as answer:
+            print(json.loads(answer.read()))
+    except urllib.error.HTTPError as error:
+        sys.exit(error.read().decode())
 
 if __name__ == "__main__":
     main()

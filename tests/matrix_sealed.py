@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """People with encryption on the server of matrix_people.py, for tests of `hearth-matrix`: another implementation than the
 bridge's, matrix-nio with libolm (Debian's python3-matrix-nio). Each call is one person on one device, whose keys are in files.
+`serve` does many: each line of its input is a call as a list of words, and is answered by a line with what it says.
 
 `open PERSON [NAME]`: an encrypted room with the bot, and its id. `say PERSON ROOM CONTENT`: sends a message; its id. `file
 PERSON ROOM NAME TYPE TEXT`: the same with an encrypted file. `heard PERSON ROOM`: what the bot sent, decrypted; files with
 their text. `keyless PERSON ROOM TEXT`: a message whose key the bot does not get; `key PERSON ROOM`: it gets it. `again PERSON
 ROOM ID`: the ciphertext of a message once more. `identity PERSON`: new signing keys, and the public one. PERSON is `name` or
 `name/DEVICE`. For the kit, Ann in the room that the file `sealed-room` names: `say TEXT`, `many COUNT`, `heard`."""
-import asyncio, json, logging, os, sys, time, urllib.parse, urllib.request
+import asyncio, contextlib, io, json, logging, os, sys, time, urllib.parse, urllib.request
 
 import nio
 import olm
@@ -22,7 +23,27 @@ NIL = {"algorithm": "m.megolm.v1.aes-sha2"}
 def part(text):
     return urllib.parse.quote(text, safe="")
 
+clients = {}
+
 async def person(name):
+    """A person's client, after a look at what is new."""
+    client = clients.get(name)
+    is_new = client is None
+    if is_new:
+        client = clients[name] = log_in(name)
+    # Twice, because what the first look brings may have to be answered.
+    for _ in range(2):
+        await client.sync(timeout=0, full_state=is_new)
+        if client.should_upload_keys:
+            await client.keys_upload()
+        client.olm.users_for_key_query.update((BOT, client.user_id))
+        await client.keys_query()
+        await client.send_to_device_messages()
+    # Each message has a key of its own, as if the program had been started for it.
+    client.olm.outbound_group_sessions.clear()
+    return client
+
+def log_in(name):
     name, _, device = name.partition("/")
     device = device or "SEALED"
     user, token = "@%s:hearth.test" % name, "sealed-%s-%s" % (name, device)
@@ -33,13 +54,6 @@ async def person(name):
     config = nio.AsyncClientConfig(store_sync_tokens=True, encryption_enabled=True)
     client = nio.AsyncClient("http://127.0.0.1:" + read("port"), user, device_id=device, store_path=at("keys-" + token), config=config)
     client.restore_login(user, device, read(token))
-    for _ in range(2):
-        await client.sync(timeout=0, full_state=True)
-        if client.should_upload_keys:
-            await client.keys_upload()
-        client.olm.users_for_key_query.update((BOT, user))
-        await client.keys_query()
-        await client.send_to_device_messages()
     return client
 
 async def say(client, room, content, kind="m.room.message"):
@@ -135,38 +149,52 @@ def identity(client):
         sys.exit(str(answer))
     print(master.public_key)
 
-async def main():
-    command, name, *rest = sys.argv[1:] + ["ann"]
-    is_kit = len(sys.argv) < 4 and command in ("say", "many", "heard")
+async def operate(command, name="ann", *rest):
+    is_kit = not rest and command in ("say", "many", "heard")
     client = await person("ann" if is_kit else name)
-    rest = rest[:-1]
+    if is_kit and command == "heard":
+        print("\n".join(found["content"]["body"] for found in heard(client, read("sealed-room")) if "body" in found["content"]))
+    elif is_kit:
+        for words in [name] if command == "say" else ["many-%d." % number for number in range(int(name))]:
+            await say(client, read("sealed-room"), text(words))
+    elif command == "open":
+        print(await open_room(client, rest[0] if rest else None))
+    elif command == "say":
+        print(await say(client, rest[0], json.loads(rest[1])))
+    elif command == "file":
+        print(await send_file(client, *rest))
+    elif command == "heard":
+        print(json.dumps(heard(client, rest[0])))
+    elif command == "keyless":
+        await keyless(client, *rest)
+    elif command == "key":
+        await give_key(client, rest[0])
+    elif command == "again":
+        room, event = rest
+        raw = done("GET", "/_matrix/client/v3/rooms/%s/event/%s" % (part(room), part(event)), client.access_token)
+        path = "/_matrix/client/v3/rooms/%s/send/m.room.encrypted/%d" % (part(room), time.time_ns())
+        print(done("PUT", path, client.access_token, raw["content"])["event_id"])
+    elif command == "identity":
+        identity(client)
+    else:
+        sys.exit("no operation %s" % command)
+
+async def serve():
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        said, is_done = io.StringIO(), True
+        try:
+            with contextlib.redirect_stdout(said):
+                await operate(*json.loads(line))
+        except (Exception, SystemExit) as error:
+            said, is_done = io.StringIO(repr(error)), False
+        print(json.dumps({"done": is_done, "said": said.getvalue()}), flush=True)
+
+async def main():
     try:
-        if is_kit and command == "heard":
-            print("\n".join(found["content"]["body"] for found in heard(client, read("sealed-room")) if "body" in found["content"]))
-        elif is_kit:
-            for words in [name] if command == "say" else ["many-%d." % number for number in range(int(name))]:
-                await say(client, read("sealed-room"), text(words))
-        elif command == "open":
-            print(await open_room(client, rest[0] if rest else None))
-        elif command == "say":
-            print(await say(client, rest[0], json.loads(rest[1])))
-        elif command == "file":
-            print(await send_file(client, *rest))
-        elif command == "heard":
-            print(json.dumps(heard(client, rest[0])))
-        elif command == "keyless":
-            await keyless(client, *rest)
-        elif command == "key":
-            await give_key(client, rest[0])
-        elif command == "again":
-            room, event = rest
-            raw = done("GET", "/_matrix/client/v3/rooms/%s/event/%s" % (part(room), part(event)), client.access_token)
-            path = "/_matrix/client/v3/rooms/%s/send/m.room.encrypted/%d" % (part(room), time.time_ns())
-            print(done("PUT", path, client.access_token, raw["content"])["event_id"])
-        elif command == "identity":
-            identity(client)
+        await (serve() if sys.argv[1] == "serve" else operate(*sys.argv[1:]))
     finally:
-        await client.close()
+        for client in clients.values():
+            await client.close()
 
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)

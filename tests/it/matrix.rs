@@ -87,8 +87,6 @@ impl Matrix {
         self.host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "100".to_owned()));
         // Its own, so that a test kills no other's.
         std::fs::copy(bridge_programs::matrix(), self.program()).unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(self.directory.path(), mode).unwrap();
         let chat = |id: &str, more: &str| {
             format!("[[chats]]\nchannel = \"matrix\"\nplatform_id = \"{id}\"\nunknown_senders = \"strict\"\n{more}\n")
         };
@@ -99,7 +97,7 @@ impl Matrix {
              command = [\"{}\"]\n{secret}token = \"file:{}\"\nsettings = {{ server = \"{}\", invites = \"@ann:hearth.test\"{settings} }}\n\
              [[users]]\nid = \"matrix:@ann:hearth.test\"\nroles = [\"owner\"]\n{}{}",
             self.program().display(),
-            self.directory.path().join("token-bot").display(),
+            self.path("token-bot").display(),
             self.server(),
             chat("@ann:hearth.test", direct),
             group.map(|group| chat(group, others)).unwrap_or_default(),
@@ -123,7 +121,7 @@ impl Matrix {
     }
 
     fn program(&self) -> PathBuf {
-        self.directory.path().join("hearth-matrix")
+        self.path("hearth-matrix")
     }
 
     /// The processes of the bridge.

@@ -1,22 +1,45 @@
 //! A real Synapse for tests of `hearth-matrix`, on a port of this machine.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
+use std::sync::Mutex;
 
 use serde_json::{Value, json};
 
 use super::bridge_programs::{self, kit};
-use super::{Host, skipped, wait_for};
-use crate::world::directory;
+use super::skipped;
+use super::stand_in::StandIn;
 
 const SEALED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/matrix_sealed.py");
 const PEOPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/matrix_people.py");
 
 /// A server with people, and an installation.
 pub(crate) struct Matrix {
-    pub(crate) host: Host,
-    server: Child,
-    pub(crate) directory: tempfile::TempDir,
+    // Ends before the server.
+    sealed: Mutex<Option<SealedPeople>>,
+    server: StandIn,
+}
+
+/// The program of people with encryption.
+struct SealedPeople {
+    child: Child,
+    said: BufReader<ChildStdout>,
+}
+
+impl Deref for Matrix {
+    type Target = StandIn;
+
+    fn deref(&self) -> &StandIn {
+        &self.server
+    }
+}
+
+impl DerefMut for Matrix {
+    fn deref_mut(&mut self) -> &mut StandIn {
+        &mut self.server
+    }
 }
 
 impl Matrix {
@@ -27,29 +50,11 @@ impl Matrix {
 
     /// The same, with further words for the script.
     pub(crate) fn start_with(words: &[&str]) -> Option<Self> {
-        let mut host = Host::new();
         if !Path::new(env!("CARGO_MANIFEST_DIR")).join("target/synapse/bin/synapse_homeserver").exists() {
             skipped("there is no Synapse (`.ci/synapse.sh` installs it), so `hearth-matrix` is not tested");
             return None;
         }
-        let directory = directory();
-        let here = directory.path().display().to_string();
-        host.env.push(("MATRIX_PEOPLE".to_owned(), here.clone()));
-        // The server ends with its standard input.
-        let mut command = host.bare("python3");
-        command.arg(PEOPLE).arg("serve").arg(&here).args(words);
-        let server = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let matrix = Self { host, server, directory };
-        wait_for("Synapse", || matrix.directory.path().join("ready").exists().then_some(()));
-        Some(matrix)
-    }
-
-    pub(crate) fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.directory.path().join(name)).unwrap()
-    }
-
-    pub(crate) fn server(&self) -> String {
-        format!("http://127.0.0.1:{}", self.read("port"))
+        Some(Self { sealed: Mutex::new(None), server: StandIn::start(PEOPLE, "MATRIX_PEOPLE", words) })
     }
 
     /// Runs the kit.
@@ -59,14 +64,15 @@ impl Matrix {
 
     /// Runs the kit in an encrypted room; only cases whose names contain a text.
     pub(crate) fn test_sealed(&self, room: &str, only: &str) -> Value {
-        std::fs::write(self.directory.path().join("sealed-room"), room).unwrap();
+        std::fs::write(self.path("sealed-room"), room).unwrap();
+        self.leave();
         self.test_in(room, SEALED, only)
     }
 
     fn test_in(&self, chat: &str, people: &str, only: &str) -> Value {
         let settings = json!({ "server": self.server() }).to_string();
         let bridge = bridge_programs::matrix().display().to_string();
-        let token = format!("file:{}", self.directory.path().join("token-bot").display());
+        let token = format!("file:{}", self.path("token-bot").display());
         let words = ["--network", people, "--settings", &settings, "--chat", chat, "--only", only, "--token", &token];
         kit(&self.host, &words, &[&bridge])
     }
@@ -83,21 +89,37 @@ impl Matrix {
 
     /// Lets a person with encryption do something.
     pub(crate) fn sealed(&self, words: &[&str]) -> String {
-        let done = self.host.bare("/usr/bin/python3").arg(SEALED).args(words).output().unwrap();
-        assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
-        String::from_utf8(done.stdout).unwrap().trim().to_owned()
+        let mut people = self.sealed.lock().unwrap();
+        let people = people.get_or_insert_with(|| self.come());
+        writeln!(people.child.stdin.as_ref().unwrap(), "{}", json!(words)).unwrap();
+        let mut line = String::new();
+        people.said.read_line(&mut line).unwrap();
+        let answer: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{words:?}: {error}: {line}"));
+        assert_eq!(answer["done"], true, "{words:?}: {answer}");
+        answer["said"].as_str().unwrap().trim().to_owned()
+    }
+
+    fn come(&self) -> SealedPeople {
+        let mut command = self.host.bare("/usr/bin/python3");
+        command.args([SEALED, "serve"]).arg(self.directory.path());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap());
+        SealedPeople { child, said }
+    }
+
+    /// Another program can be these people now: their keys are in files.
+    pub(crate) fn leave(&self) {
+        drop(self.sealed.lock().unwrap().take());
     }
 
     pub(crate) fn people(&self, words: &[&str]) -> String {
-        let done = self.host.bare("python3").arg(PEOPLE).args(words).output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        String::from_utf8(done.stdout).unwrap()
+        self.operate(&json!({ "words": words })).as_str().unwrap().to_owned()
     }
 }
 
-impl Drop for Matrix {
+impl Drop for SealedPeople {
     fn drop(&mut self) {
-        drop(self.server.stdin.take());
-        self.server.wait().unwrap();
+        drop(self.child.stdin.take());
+        self.child.wait().unwrap();
     }
 }

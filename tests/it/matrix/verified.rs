@@ -73,6 +73,7 @@ impl Matrix {
 
     /// A person asks for a verification.
     fn verifies(&self, person: &str, place: &str) -> Asked {
+        self.leave();
         self.asked("/usr/bin/python3", &[VERIFY, person, place])
     }
 
