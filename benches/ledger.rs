@@ -24,8 +24,7 @@ pub(crate) fn all(asked: &Asked) {
     if !asked.wants(NAME) {
         return;
     }
-    let columns =
-        ["with four budgets, and the use of each turn, beside without".to_owned(), "times as long".to_owned()];
+    let columns = ["what is counted, beside the same without it".to_owned(), "times as long".to_owned()];
     let mut part = Part::new(NAME, &columns);
     let mut compare = |what: &str, with: &Case, without: &Case| {
         part.add(&[what.to_owned(), format!("{:.2}", ratio(with, without, asked.size(PAIRS, PAIRS, 1)))]);
@@ -33,11 +32,12 @@ pub(crate) fn all(asked: &Asked) {
     let counted = configuration(1, always) + &budgets();
     let empty = |text: &str, groups| Case { ground: Ground::new(text, |_| {}), groups };
     let plain = configuration(1, always);
-    compare("route, one at a time", &empty(&counted, one_at_a_time()), &empty(&plain, one_at_a_time()));
-    compare("route, 64 in flight", &empty(&counted, in_flight()), &empty(&plain, in_flight()));
-    let with = Case { ground: waiting(&counted), groups: answers(true) };
-    let without = Case { ground: waiting(&plain), groups: answers(false) };
-    compare("ingest, a claim and an answer", &with, &without);
+    compare("route, one at a time, four budgets", &empty(&counted, one_at_a_time()), &empty(&plain, one_at_a_time()));
+    compare("route, 64 in flight, four budgets", &empty(&counted, in_flight()), &empty(&plain, in_flight()));
+    let turns = |text: &str, used| Case { ground: waiting(text), groups: answers(used) };
+    let without = turns(&plain, false);
+    compare("ingest, a claim and an answer, its use", &turns(&plain, true), &without);
+    compare("ingest, a claim and an answer, its use, four budgets", &turns(&counted, true), &without);
     part.keep(asked);
 }
 
