@@ -42,6 +42,10 @@ pub(super) struct TestArgs {
     /// Where the secret is, if the network has a second one
     #[arg(long, value_name = "REFERENCE")]
     secret: Option<String>,
+    /// Directory of the bridge, which stores things in `state` there, such as the keys of a linked device [default: a new
+    /// one]
+    #[arg(long, value_name = "DIRECTORY")]
+    directory: Option<PathBuf>,
     /// Start the bridge with all rights of this user
     #[arg(long)]
     unconfined: bool,

@@ -11,19 +11,33 @@ const BURST: u32 = 20;
 const EACH: Duration = Duration::from_secs(3);
 
 /// The pace of all threads.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Pace(Arc<Mutex<Duration>>);
+#[derive(Debug, Clone)]
+pub(crate) struct Pace {
+    each: Duration,
+    paid: Arc<Mutex<Duration>>,
+}
 
 impl Pace {
+    /// The pace that WhatsApp tolerates.
+    pub(crate) fn slow() -> Self {
+        Self { each: EACH, paid: Arc::default() }
+    }
+
+    /// No pace: a stand-in bans no account.
+    #[cfg(debug_assertions)]
+    pub(crate) fn any() -> Self {
+        Self { each: Duration::ZERO, paid: Arc::default() }
+    }
+
     /// How long the next message has to wait, which counts as sent then. Where that is longer than `most`, it does not count.
     pub(crate) fn next(&self, most: Duration) -> Result<Duration, Duration> {
         self.at(now(), most)
     }
 
     fn at(&self, now: Duration, most: Duration) -> Result<Duration, Duration> {
-        let mut paid = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
         // Every message costs a while; what was not used is saved up, up to a burst.
-        let next = (*paid).max(now.saturating_sub(EACH * BURST)) + EACH;
+        let next = (*paid).max(now.saturating_sub(self.each * BURST)) + self.each;
         let wait = next.saturating_sub(now);
         if wait > most {
             return Err(wait - most);
@@ -39,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_burst_is_followed_by_a_pace() {
-        let (pace, start, most) = (Pace::default(), Duration::from_secs(1_000), Duration::from_secs(4));
+        let (pace, start, most) = (Pace::slow(), Duration::from_secs(1_000), Duration::from_secs(4));
         for _ in 0..BURST {
             assert_eq!(pace.at(start, most), Ok(Duration::ZERO));
         }

@@ -20,7 +20,6 @@ use crate::device::{Directory, Lock};
 use crate::inbox::{Inbox, Keep};
 use crate::library_log;
 use crate::outbox::Outbox;
-use crate::pace::Pace;
 use crate::received::{Account, People};
 use crate::session::{Session, prepare, runtime};
 use crate::settings::{Owner, Settings};
@@ -164,7 +163,7 @@ impl Parts {
             let inbox = Inbox { owner, session: session.clone(), hand, files, spool, news };
             spawn("inbox", move || inbox.work())?;
         }
-        let pace = Pace::default();
+        let pace = settings.server.pace();
         for post in threads.posts {
             let outbox = Outbox { session: session.clone(), acks: acks.clone(), pace: pace.clone() };
             spawn("outbox", move || outbox.work(&post))?;

@@ -3,6 +3,7 @@
 use whatsapp_rust::http::UreqHttpClient;
 use whatsapp_rust::transport::TokioWebSocketTransportFactory;
 
+use crate::pace::Pace;
 use crate::session::Builder;
 
 /// Largest answer to a request in bytes: a file with its encryption.
@@ -29,6 +30,15 @@ impl Server {
     #[cfg(not(debug_assertions))]
     pub(crate) fn stand_in(_: &str) -> Option<Self> {
         None
+    }
+
+    /// How fast the bridge may send.
+    pub(crate) fn pace(self) -> Pace {
+        match self {
+            Self::WhatsApp => Pace::slow(),
+            #[cfg(debug_assertions)]
+            Self::StandIn(_) => Pace::any(),
+        }
     }
 
     /// Lets a session use it.

@@ -6,6 +6,7 @@
     clippy::indexing_slicing,
     clippy::panic,
     clippy::disallowed_methods,
+    clippy::print_stderr,
     reason = "a test, whose helpers clippy takes for none"
 )]
 
@@ -13,6 +14,8 @@
 mod answers;
 #[path = "linked/bridge.rs"]
 mod bridge;
+#[path = "linked/kit.rs"]
+mod kit;
 #[path = "linked/peer.rs"]
 mod peer;
 #[path = "linked/wire.rs"]

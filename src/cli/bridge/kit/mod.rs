@@ -157,7 +157,7 @@ impl<'a> Kit<'a> {
         Ok(Self {
             paths,
             command,
-            directory: scratch.join("bridge"),
+            directory: args.directory.as_ref().map_or_else(|| scratch.join("bridge"), |own| typed.join(own)),
             hold: if args.unconfined { Hold::Unconfined } else { Hold::Confined },
             patience,
             settings,

@@ -31,12 +31,16 @@ impl Home {
         Self { root }
     }
 
+    pub(crate) fn root(&self) -> &Path {
+        self.root.path()
+    }
+
     pub(crate) fn state(&self) -> PathBuf {
-        self.root.path().join("state")
+        self.root().join("state")
     }
 
     pub(crate) fn files(&self) -> PathBuf {
-        self.root.path().join("files")
+        self.root().join("files")
     }
 
     /// Links the bridge's device to its account; what the command printed.

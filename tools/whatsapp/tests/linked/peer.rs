@@ -81,11 +81,17 @@ impl Peer {
 
     /// The next message.
     pub(crate) fn heard(&self) -> Heard {
-        self.next("a message", |event| {
-            let Event::Messages(batch) = event else { return None };
-            let found = batch.messages.first()?;
-            let text = found.message.get_base_message().text_content().unwrap_or_default().to_owned();
-            Some(Heard { id: found.info.id.clone(), text, message: Arc::clone(&found.message) })
+        self.next("a message", message)
+    }
+
+    /// The next message, however long it takes; none when the connection has ended.
+    pub(crate) fn heard_at_last(&self) -> Option<Heard> {
+        self.runtime.block_on(async {
+            loop {
+                if let Some(found) = message(&*self.events.recv().await.ok()?) {
+                    return Some(found);
+                }
+            }
         })
     }
 
@@ -102,6 +108,13 @@ impl Peer {
     pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }
+}
+
+fn message(event: &Event) -> Option<Heard> {
+    let Event::Messages(batch) = event else { return None };
+    let found = batch.messages.first()?;
+    let text = found.message.get_base_message().text_content().unwrap_or_default().to_owned();
+    Some(Heard { id: found.info.id.clone(), text, message: Arc::clone(&found.message) })
 }
 
 impl Drop for Peer {
