@@ -6,7 +6,6 @@
     clippy::indexing_slicing,
     clippy::panic,
     clippy::disallowed_methods,
-    clippy::print_stderr,
     reason = "a test, whose helpers clippy takes for none"
 )]
 
