@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::host::beside::failing;
 use crate::host::bridge_programs::{kill, kit, kit_within, program};
+use crate::host::chaos::Chaos;
 use crate::host::discord::Discord;
 use crate::host::documents::generated;
 use crate::host::mail::Mail;
@@ -14,7 +15,7 @@ use crate::host::matrix::Matrix;
 use crate::host::signal::Signal;
 use crate::host::slack::Slack;
 use crate::host::whatsapp::WhatsApp;
-use crate::host::{Host, skipped, wait_for, wait_for_or};
+use crate::host::{Host, skipped, wait_for};
 use crate::world::directory;
 
 const BRIDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chat_bridge.py");
@@ -392,16 +393,17 @@ fn a_bridge_that_cannot_be_started_is_down_in_words() {
 /// is there exactly once. Every night only: an answer may wait for a sweep, longer than other tests are let.
 #[test]
 fn nothing_is_lost_or_doubled_when_bridge_and_daemon_are_killed() {
-    if std::env::var_os("HEARTH_ALL_POINTS").is_none() {
-        skipped("bridges and daemons are killed at any moment of a conversation with HEARTH_ALL_POINTS=1 only");
+    let chaos = Chaos::new(0);
+    if chaos.texts.is_empty() {
+        skipped("bridge and daemon of the example are killed in a conversation with HEARTH_CHAOS=<messages> only");
         return;
     }
     let mut net = Net::start();
     let bridge = net.changed("own.py", "\"\"\"A bridge", "\"\"\"The bridge");
     connected(&mut net, &bridge);
-    let texts: Vec<String> = (0..24).map(|number| format!("message {number}")).collect();
-    for (number, text) in texts.iter().enumerate() {
-        net.people(&["say", text]);
+    let heard = |net: &Net| net.people(&["heard"]).lines().map(str::to_owned).collect::<Vec<_>>();
+    for (number, burst) in chaos.bursts() {
+        burst.iter().for_each(|text| drop(net.people(&["say", text])));
         std::thread::sleep(std::time::Duration::from_millis(37 * (number as u64 % 5)));
         match number % 4 {
             1 => running(&bridge).into_iter().for_each(kill),
@@ -412,15 +414,9 @@ fn nothing_is_lost_or_doubled_when_bridge_and_daemon_are_killed() {
             }
             _ => {}
         }
+        chaos.follow(number, || heard(&net), || net.host.unfinished());
     }
-    for text in &texts {
-        wait_for_or(&format!("the answer to {text}"), &mut || (net.answers(text) > 0).then_some(()), || {
-            net.host.unfinished()
-        });
-    }
-    for text in &texts {
-        assert_eq!(net.answers(text), 1, "{text}");
-    }
-    assert_eq!(net.host.rows("bodies").len(), texts.len(), "each message is stored once");
+    chaos.once(|| heard(&net), || net.host.unfinished());
+    assert_eq!(net.host.rows("bodies").len(), chaos.texts.len(), "each message is stored once");
     net.host.check();
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::host::chaos::Chaos;
 use crate::host::discord::{ANN, DIRECT, Discord, EVE, GENERAL, THREAD};
 use crate::host::{wait_for, wait_for_or};
 
@@ -146,13 +147,12 @@ fn once(discord: &Discord, texts: &[String]) {
 fn nothing_is_lost_or_doubled_on_discord() {
     let mut discord = Discord::start();
     discord.connect("");
-    let nightly = std::env::var_os("HEARTH_ALL_POINTS").is_some();
-    let mut texts: Vec<String> = (0..if nightly { 24 } else { 6 }).map(|number| format!("message-{number}.")).collect();
+    let mut chaos = Chaos::new(6);
     // Discord does not tell a bot which direct chats there are: the first message of one is only in the session.
-    discord.says("the first.");
-    discord.answer("the first.");
-    for (number, text) in texts.iter().enumerate() {
-        discord.says(text);
+    discord.says("first.");
+    discord.answer("first.");
+    for (number, burst) in chaos.bursts() {
+        burst.iter().for_each(|text| drop(discord.says(text)));
         std::thread::sleep(Duration::from_millis(97 * (number as u64 % 5)));
         match number % 3 {
             0 | 1 => discord.kill(),
@@ -162,18 +162,21 @@ fn nothing_is_lost_or_doubled_on_discord() {
                 discord.host.start();
             }
         }
+        chaos.follow(number, || discord.shown(), || discord.host.unfinished());
     }
-    texts.iter().for_each(|text| drop(discord.answer(text)));
-    texts.push("the first.".to_owned());
+    chaos.end(|| discord.shown(), || discord.host.unfinished());
+    chaos.texts.push("first.".to_owned());
     // More than one page, while the session ended and no bridge ran.
     discord.host.stop();
     discord.asks(&json!({ "forget": true }));
     let many: Vec<String> = (0..120).map(|number| format!("many-{number}.")).collect();
     let says: Vec<Value> = many.iter().map(|text| json!({ "say": { "text": text, "silent": true } })).collect();
     discord.asks(&json!({ "all": says }));
-    texts.extend(many);
+    chaos.texts.extend(many);
     discord.host.start();
-    once(&discord, &texts);
+    chaos.once(|| discord.shown(), || discord.host.unfinished());
+    assert_eq!(discord.host.rows("bodies").len(), chaos.texts.len(), "each message is stored once");
+    discord.fine();
 }
 
 /// Answers that are lost, pauses, faults and refusals: each message is there once.

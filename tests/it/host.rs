@@ -6,6 +6,7 @@ pub(crate) mod agents;
 pub(crate) mod beside;
 pub(crate) mod bridge_programs;
 pub(crate) mod channels;
+pub(crate) mod chaos;
 pub(crate) mod confined;
 pub(crate) mod deaths;
 pub(crate) mod discord;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::host::bridge_programs::{self, kill, running};
+use crate::host::chaos::Chaos;
 use crate::host::matrix::Matrix;
 use crate::host::{wait_for, wait_for_or};
 
@@ -51,10 +52,21 @@ impl Matrix {
 
     /// What the bot sent to a room, as a person who is there sees it, in its order.
     fn answers(&self, person: &str, room: &str) -> Vec<Value> {
-        let page = self.asks(person, ("GET", &format!("rooms/{}/messages?dir=b&limit=500", part(room))), &json!({}));
-        let events = page["chunk"].as_array().unwrap().iter().rev();
         let is_ours = |event: &&Value| event["sender"] == "@bot:hearth.test" && event["type"] == "m.room.message";
-        events.filter(is_ours).map(|event| event["content"].clone()).collect()
+        let (mut found, mut from) = (Vec::new(), String::new());
+        loop {
+            let path = format!("rooms/{}/messages?dir=f&limit=1000{from}", part(room));
+            let page = self.asks(person, ("GET", &path), &json!({}));
+            let events = page["chunk"].as_array().unwrap().iter();
+            found.extend(events.filter(is_ours).map(|event| event["content"].clone()));
+            let Some(end) = page["end"].as_str() else { return found };
+            from = format!("&from={end}");
+        }
+    }
+
+    /// The texts that Ann got.
+    fn bodies(&self, room: &str) -> Vec<String> {
+        self.answers("ann", room).iter().map(|content| content["body"].as_str().unwrap().to_owned()).collect()
     }
 
     /// The first answer with a text.
@@ -297,10 +309,9 @@ fn nothing_is_lost_or_doubled_by_matrix() {
     let Some(mut matrix) = Matrix::start() else { return };
     let room = matrix.read("room");
     matrix.connect(None);
-    let nightly = std::env::var_os("HEARTH_ALL_POINTS").is_some();
-    let mut texts: Vec<String> = (0..if nightly { 24 } else { 6 }).map(|number| format!("message-{number}.")).collect();
-    for (number, text) in texts.iter().enumerate() {
-        matrix.people(&["say", text]);
+    let mut chaos = Chaos::new(6);
+    for (number, burst) in chaos.bursts() {
+        burst.iter().for_each(|text| drop(matrix.people(&["say", text])));
         std::thread::sleep(Duration::from_millis(97 * (number as u64 % 5)));
         match number % 4 {
             0 => {
@@ -314,13 +325,16 @@ fn nothing_is_lost_or_doubled_by_matrix() {
                 matrix.host.start();
             }
         }
+        chaos.follow(number, || matrix.bodies(&room), || matrix.host.unfinished());
     }
     // More than the server puts into one answer.
     matrix.host.stop();
     matrix.people(&["many", "120"]);
     matrix.host.start();
-    texts.extend((0..120).map(|number| format!("many-{number}.")));
-    matrix.once(&room, &texts);
+    chaos.texts.extend((0..120).map(|number| format!("many-{number}.")));
+    chaos.once(|| matrix.bodies(&room), || matrix.host.unfinished());
+    assert_eq!(matrix.host.rows("bodies").len(), chaos.texts.len(), "each message is stored once");
+    matrix.host.check();
 }
 
 /// A server that was restored from a backup does not know the place of the bridge and does not say so: what is written then

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::host::bridge_programs::{kill, program, running};
+use crate::host::chaos::{Chaos, texts};
 use crate::host::slack::Slack;
 use crate::host::{wait_for, wait_for_or};
 
@@ -213,11 +214,11 @@ fn a_half_open_connection_to_slack_is_noticed() {
 #[test]
 fn nothing_is_lost_or_doubled_by_slack() {
     let mut slack = Slack::connected();
-    let nightly = std::env::var_os("HEARTH_ALL_POINTS").is_some();
-    let texts: Vec<String> = (0..if nightly { 32 } else { 8 }).map(|number| format!("message-{number}.")).collect();
-    for (number, text) in texts.iter().enumerate() {
-        // The event may come before or after the end.
-        slack.says(text, json!({}));
+    let chaos = Chaos::new(8);
+    let shown = |slack: &Slack| texts(&slack.answers("D0ANN"));
+    for (number, burst) in chaos.bursts() {
+        // The events may come before or after the end.
+        burst.iter().for_each(|text| drop(slack.says(text, json!({}))));
         std::thread::sleep(Duration::from_millis(73 * (number as u64 % 5)));
         match number % 4 {
             0 => drop(slack.asks("fault", json!({ "method": "chat.postMessage", "faults": [{ "cut": "after" }] }))),
@@ -228,8 +229,11 @@ fn nothing_is_lost_or_doubled_by_slack() {
                 slack.host.start();
             }
         }
+        chaos.follow(number, || shown(&slack), || slack.host.unfinished());
     }
-    slack.once(&texts);
+    chaos.once(|| shown(&slack), || slack.host.unfinished());
+    assert_eq!(slack.host.rows("bodies").len(), chaos.texts.len(), "each message is stored once");
+    slack.host.check();
 }
 
 /// What Slack does instead of answering as it should.

@@ -54,6 +54,11 @@ impl Discord {
         self.asks(&json!({ "heard": true })).as_array().unwrap().clone()
     }
 
+    /// The texts of it.
+    pub(crate) fn shown(&self) -> Vec<String> {
+        self.heard().iter().map(|message| message["shown"].as_str().unwrap().to_owned()).collect()
+    }
+
     /// The first answer with a text.
     pub(crate) fn answer(&self, text: &str) -> Value {
         let has = |message: &Value| message["shown"].as_str().is_some_and(|shown| shown.contains(text));
