@@ -28,6 +28,7 @@ pub(crate) mod slack;
 pub(crate) mod stand_in;
 pub(crate) mod telegram;
 pub(crate) mod terminal;
+pub(crate) mod webhook;
 pub(crate) mod whatsapp;
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};

@@ -30,8 +30,8 @@ use crate::model::time::Timestamp;
 
 /// Timeout of reading one body.
 const READING: Duration = Duration::from_secs(30);
-/// `Retry-After` in seconds for requests that come at a bad time.
-const AGAIN_SECONDS: u16 = 5;
+/// `Retry-After` in seconds for requests that come at a bad time, as for bridges.
+const AGAIN_SECONDS: u16 = 2;
 
 /// The context of every request.
 pub(super) struct RequestContext {

@@ -7,7 +7,9 @@ use clap::{Args, Subcommand};
 
 use super::Done;
 use crate::config::Paths;
+use built_in::BuiltIn;
 
+mod built_in;
 mod enter;
 mod kit;
 
@@ -21,6 +23,12 @@ pub(super) enum BridgeCommand {
         /// The program and its arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         program: Vec<OsString>,
+    },
+    /// Run a channel of the daemon as if it were a bridge, for `test --built-in`
+    #[command(hide = true)]
+    BuiltIn {
+        /// The channel
+        channel: BuiltIn,
     },
 }
 
@@ -55,8 +63,11 @@ pub(super) struct TestArgs {
     /// Only the cases whose names contain this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// Test a channel that is part of Hearth instead of a bridge, with its `base_url` and `listen` as settings
+    #[arg(long, value_name = "CHANNEL", conflicts_with = "program")]
+    built_in: Option<BuiltIn>,
     /// The bridge and its arguments
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    #[arg(last = true, required_unless_present = "built_in", value_name = "PROGRAM")]
     program: Vec<String>,
 }
 
@@ -64,6 +75,7 @@ pub(super) struct TestArgs {
 pub(super) fn entered(command: &BridgeCommand) -> Option<Done> {
     match command {
         BridgeCommand::Enter { program } => Some(enter::enter(program)),
+        BridgeCommand::BuiltIn { channel } => Some(built_in::run(*channel)),
         BridgeCommand::Test(_) => None,
     }
 }
@@ -72,6 +84,6 @@ pub(super) fn entered(command: &BridgeCommand) -> Option<Done> {
 pub(super) fn bridge(paths: &Paths, command: &BridgeCommand, json: bool) -> Done {
     match command {
         BridgeCommand::Test(args) => kit::test(paths, args, json),
-        BridgeCommand::Enter { .. } => Ok(()),
+        BridgeCommand::Enter { .. } | BridgeCommand::BuiltIn { .. } => Ok(()),
     }
 }

@@ -96,6 +96,11 @@ impl FakeTelegram {
         Self { address, shared }
     }
 
+    /// Its port, for the script of people.
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
+    }
+
     /// For `base_url`.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
@@ -185,6 +190,22 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
+
+    /// What Ann writes, if anything, and everything that she sees.
+    fn people(&self, asked: &Value) -> Value {
+        let mut state = self.lock();
+        if let Some(text) = asked["say"].as_str() {
+            let number = state.next_update;
+            state.next_update += 1;
+            let ann = json!({ "id": 9, "is_bot": false, "first_name": "Ann" });
+            let chat = json!({ "id": 123, "type": "private", "first_name": "Ann" });
+            let message =
+                json!({ "message_id": number, "date": 1_700_000_000, "text": text, "from": ann, "chat": chat });
+            state.add(number, json!({ "message": message }));
+            self.changed.notify_all();
+        }
+        state.shown.iter().filter(|(place, ..)| place == "123").map(|(.., what)| what.clone()).collect()
+    }
 }
 
 impl State {
@@ -223,6 +244,7 @@ fn serve(stream: &TcpStream, shared: &Shared) -> std::io::Result<()> {
                     None => respond_json(stream, 404, &error(404, "Not Found", &json!({})))?,
                 }
             }
+            ["people"] => respond_json(stream, 200, &shared.people(&request.parameters))?,
             [bot, _] if bot.starts_with("bot") => {
                 respond_json(stream, 401, &error(401, "Unauthorized", &json!({})))?;
             }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::bridge_programs::kit;
 use super::fake_telegram::{FakeTelegram, TOKEN};
 use super::{Host, wait_for};
 
@@ -14,6 +15,17 @@ pub(crate) fn connect(mut host: Host) -> (Host, FakeTelegram) {
     ));
     host.start();
     (host, server)
+}
+
+/// Runs the kit with Hearth's own Telegram.
+pub(crate) fn test() -> Value {
+    const PEOPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/telegram_people.py");
+    let (mut host, server) = (Host::new(), FakeTelegram::start());
+    host.env.push(("BOT_TOKEN".to_owned(), TOKEN.to_owned()));
+    host.env.push(("TELEGRAM_PEOPLE".to_owned(), server.port().to_string()));
+    let settings = json!({ "base_url": server.url() }).to_string();
+    let words = ["--network", PEOPLE, "--settings", &settings, "--token", "env:BOT_TOKEN", "--chat", "123"];
+    kit(&host, &[&words[..], &["--built-in", "telegram"]].concat(), &[])
 }
 
 /// What Ann types in her direct chat.

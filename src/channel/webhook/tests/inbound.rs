@@ -199,7 +199,7 @@ async fn what_cannot_be_taken_now_may_come_again() {
     let (time, sum) = Key::new(SECRET).unwrap().sign(noon(), body.as_bytes());
     *world.engine.not.lock().unwrap() = Some(NotTaken::Later("no room".to_owned()));
     let (status, answer, after) = world.post_as("/v1/events", &time, &sum, body.as_bytes()).await;
-    assert_eq!((status, answer, after.as_deref()), (503, json!({"error": "no room"}), Some("5")));
+    assert_eq!((status, answer, after.as_deref()), (503, json!({"error": "no room"}), Some("2")));
     *world.engine.not.lock().unwrap() = Some(NotTaken::Refused("never".to_owned()));
     assert_eq!(world.post("/v1/events", body.as_bytes()).await, (400, json!({"error": "never"})));
     *world.engine.not.lock().unwrap() = None;

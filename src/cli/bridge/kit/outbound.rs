@@ -103,7 +103,8 @@ fn long(kit: &Kit<'_>) -> Result<Verdict, String> {
     }
     let mut peer = Peer::start(kit)?;
     let (first, last) = (kit.text("first"), kit.text("last"));
-    let text = format!("{first}.\n\n{}{last}.", "A sentence of a long text. ".repeat(740));
+    // Each in a paragraph of its own: a network may split between words.
+    let text = format!("{first}.\n\n{}\n\n{last}.", "A sentence of a long text. ".repeat(740));
     let deliver = peer.delivery(&text)?;
     let outcome = peer.deliver(&deliver)?;
     match outcome.result {
