@@ -6,6 +6,7 @@
 pub mod documents;
 pub mod excerpt;
 pub mod fold;
+pub mod order;
 pub mod packed;
 pub mod query;
 pub mod rank;
