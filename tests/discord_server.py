@@ -31,7 +31,7 @@ class World:
         self.asked, self.violations, self.identified, self.resumed = [], [], [], []
         self.rules, self.recent, self.windows = [], collections.deque(), {}
         # What a test can change.
-        self.set = {"interval": 200, "acks": True, "nonce_seconds": 120, "window": [1000, 1.0], "twice": False, "starts": 1000,
+        self.set = {"interval": 1_000, "acks": True, "nonce_seconds": 120, "window": [1000, 1.0], "twice": False, "starts": 1000,
                     "resume": True, "echo": True, "expired": False, "interaction_seconds": 3.0, "content": True, "joined": "2015-01-01T00:00:00.000000+00:00"}
 
     def snowflake(self):

@@ -94,7 +94,7 @@ pub(crate) fn host_with(settings: &str, program: &str) -> Option<Host> {
 }
 
 pub(crate) const PROTOCOL: &str = r#"
-import json, os, socket, subprocess, sys, tempfile
+import json, os, socket, subprocess, sys, tempfile, time
 def tried(what, *arguments, **named):
     try:
         what(*arguments, **named)
