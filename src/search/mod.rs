@@ -6,7 +6,6 @@
 pub mod documents;
 pub mod excerpt;
 pub mod fold;
-pub mod order;
 pub mod packed;
 pub mod query;
 pub mod rank;

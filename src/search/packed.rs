@@ -1,9 +1,6 @@
 //! Numbers and texts as few bytes: variable-length numbers, and texts that share their beginning with the one before.
 
-use std::ops::Range;
-
 /// Appends a number, seven bits per byte, the lowest first.
-#[inline]
 pub fn put(out: &mut Vec<u8>, mut number: u64) {
     loop {
         let [.., low] = (number & 0x7f).to_be_bytes();
@@ -116,24 +113,10 @@ pub fn take_text(bytes: &mut &[u8], text: &mut String) -> Option<()> {
     Some(())
 }
 
-/// Appends a term that follows another one in a list, which is a part of `out`. Returns where it is.
-#[inline]
-pub fn take_term(bytes: &mut &[u8], out: &mut Vec<u8>, before: Range<usize>) -> Option<Range<usize>> {
-    let shared = usize::try_from(take(bytes)?).ok().filter(|shared| *shared <= before.len())?;
-    let length = take(bytes)?;
-    let start = out.len();
-    out.extend_from_within(before.start..before.start.checked_add(shared)?);
-    out.extend_from_slice(take_bytes(bytes, length)?);
-    Some(start..out.len())
-}
-
 /// Length of the common beginning, in whole characters.
 fn shared(before: &str, text: &str) -> usize {
-    let mut same = before.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
-    while !(before.is_char_boundary(same) && text.is_char_boundary(same)) {
-        same = same.saturating_sub(1);
-    }
-    same
+    let same = before.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
+    (0..=same).rev().find(|at| before.is_char_boundary(*at) && text.is_char_boundary(*at)).unwrap_or(0)
 }
 
 /// A length as a number.

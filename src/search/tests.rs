@@ -140,20 +140,6 @@ proptest! {
     }
 
     #[test]
-    fn terms_are_sorted_and_unpacked(texts in vec("[ab\u{e9}\u{1}]{0,12}", 0..60)) {
-        let mut expected: Vec<usize> = (0..texts.len()).collect();
-        expected.sort_by_key(|at| &texts[*at]);
-        prop_assert_eq!(order::sorted(texts.len(), |at| texts[at].as_bytes()), expected);
-
-        let words = Words::of(&texts.join(" "), &[]);
-        let (mut terms, mut places) = (b"others".to_vec(), Vec::new());
-        words.unpack(&mut terms, &mut |at, count| places.push((at, count)));
-        let term = |at: std::ops::Range<usize>| String::from_utf8(terms[at].to_vec()).unwrap();
-        let found: Vec<(String, u64)> = places.into_iter().map(|(at, count)| (term(at), count)).collect();
-        prop_assert_eq!(found, terms_of(&words));
-    }
-
-    #[test]
     fn folding_twice_changes_nothing(text in any::<String>()) {
         let once = fold(&text);
         prop_assert_eq!(fold(&once), once.clone());
@@ -162,7 +148,6 @@ proptest! {
     #[test]
     fn any_bytes_are_read(bytes in vec(any::<u8>(), 0..200), text in any::<String>(), at in any::<u32>()) {
         Words::from_bytes(bytes.clone()).each(&mut |_, _| {});
-        Words::from_bytes(bytes.clone()).unpack(&mut Vec::new(), &mut |_, _| {});
         prop_assert!(Documents::from_bytes(&bytes).list.len() <= bytes.len());
         prop_assert!(without(&bytes, &text, at).is_none_or(|row| row.len() <= bytes.len().max(1) * 4));
         let mut entries = Entries::of(&bytes);

@@ -21,7 +21,7 @@ pub struct Token<'t> {
 /// Calls `each` for the words of a text in order, until it returns false.
 pub fn each<'t>(text: &'t str, each: &mut impl FnMut(Token<'t>) -> bool) {
     if text.is_ascii() {
-        ascii(text, each);
+        split(0, text, |c| c.is_ascii_alphanumeric(), &mut |at, part| word(at, part, each));
         return;
     }
     let mut rest = 0;
@@ -46,31 +46,11 @@ pub fn all(text: &str) -> Vec<Token<'_>> {
     found
 }
 
-/// Words of ASCII characters, which are found and folded in one pass.
-fn ascii<'t>(text: &'t str, each: &mut impl FnMut(Token<'t>) -> bool) {
-    let mut token = |at: Range<usize>, has_capital: bool| {
-        let part = text.get(at.clone()).unwrap_or_default();
-        let word = if has_capital { part.to_ascii_lowercase().into() } else { part.into() };
-        at.is_empty() || each(Token { at, word, last: false })
-    };
-    let (mut start, mut has_capital) = (0, false);
-    for (at, byte) in text.bytes().enumerate() {
-        if byte.is_ascii_alphanumeric() {
-            has_capital |= byte.is_ascii_uppercase();
-        } else {
-            if !token(start..at, has_capital) {
-                return;
-            }
-            (start, has_capital) = (at.saturating_add(1), false);
-        }
-    }
-    token(start..text.len(), has_capital);
-}
-
 /// Words of scripts with spaces. Returns whether to go on.
 fn spaced<'t>(from: usize, text: &'t str, each: &mut impl FnMut(Token<'t>) -> bool) -> bool {
-    text.unicode_word_indices()
-        .all(|(at, found)| split(from.saturating_add(at), found, &mut |at, part| word(at, part, each)))
+    text.unicode_word_indices().all(|(at, found)| {
+        split(from.saturating_add(at), found, |c| !is_joint(c), &mut |at, part| word(at, part, each))
+    })
 }
 
 /// Characters that may join the parts of a word. The parts are words of their own, so that a text is split in the same way
@@ -96,10 +76,15 @@ const fn is_joint(c: char) -> bool {
         )
 }
 
-/// Calls `each` for the parts of a word, until it returns false.
-fn split<'t>(from: usize, text: &'t str, each: &mut impl FnMut(usize, &'t str) -> bool) -> bool {
+/// Calls `each` for the parts of a text that consist of certain characters, until it returns false.
+fn split<'t>(
+    from: usize,
+    text: &'t str,
+    is_inside: impl Fn(char) -> bool,
+    each: &mut impl FnMut(usize, &'t str) -> bool,
+) -> bool {
     let mut at = 0_usize;
-    text.split(is_joint).all(|part| {
+    text.split(|c| !is_inside(c)).all(|part| {
         let start = at;
         let end = start.saturating_add(part.len());
         at = end.saturating_add(text.get(end..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8));

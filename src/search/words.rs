@@ -1,10 +1,8 @@
 //! The counted words of a text, as the bytes that an index stores.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
-use super::order::sorted;
-use super::packed::{put, put_text, take, take_term, take_text, to_u64};
+use super::packed::{put, put_text, take, take_text, to_u64};
 use super::{terms, tokens};
 
 /// The counted terms of one text, sorted.
@@ -13,9 +11,6 @@ pub struct Words {
     bytes: Vec<u8>,
 }
 
-/// Bytes of a word and a space, about, to have enough memory for the words of a text.
-const WORD: usize = 6;
-
 /// Most terms of one text. A write of them has to fit into one transaction together with everything else.
 pub const TERMS_MAX: usize = 1_000;
 
@@ -23,12 +18,10 @@ impl Words {
     /// The words of a text. `marks` are terms that are not words of it.
     #[must_use]
     pub fn of(text: &str, marks: &[String]) -> Self {
-        let mut known: Vec<&str> = marks.iter().map(String::as_str).collect();
-        known.sort_unstable();
-        known.dedup();
-        let marks = known.len();
-        let mut all: Vec<Cow<'_, str>> = Vec::with_capacity(marks.saturating_add(text.len() / WORD));
-        all.extend(known.into_iter().map(Cow::Borrowed));
+        let mut all: Vec<Cow<'_, str>> = marks.iter().map(|mark| mark.as_str().into()).collect();
+        all.sort_unstable();
+        all.dedup();
+        let marks = all.len();
         tokens::each(text, &mut |token| {
             all.extend(terms::term(token.word));
             true
@@ -87,18 +80,6 @@ impl Words {
         }
     }
 
-    /// Appends every term to `out` and calls `each` with its place there and its count, in order. This is quicker than
-    /// [`Self::each`], but does not check that terms of a damaged row are text.
-    pub fn unpack(&self, out: &mut Vec<u8>, each: &mut impl FnMut(Range<usize>, u64)) {
-        let Some((.., terms, mut rest)) = self.head() else { return };
-        let mut last = out.len()..out.len();
-        for _ in 0..terms {
-            let Some((at, count)) = take_term(&mut rest, out, last).zip(take(&mut rest)) else { return };
-            each(at.clone(), count);
-            last = at;
-        }
-    }
-
     /// How often a term is there.
     #[must_use]
     pub fn count(&self, term: &str) -> u64 {
@@ -128,14 +109,14 @@ struct Counted<'t> {
 
 /// Counts terms. The result is sorted.
 fn counts<'t>(all: &'t [Cow<'_, str>]) -> Vec<Counted<'t>> {
-    let term = |place: usize| all.get(place).map_or("", |term| term);
-    let mut counts: Vec<Counted<'t>> = Vec::with_capacity(all.len());
-    for first in sorted(all.len(), |place| term(place).as_bytes()) {
-        match counts.last_mut().filter(|last| last.term == term(first)) {
-            Some(last) => last.count = last.count.saturating_add(1),
-            None => counts.push(Counted { term: term(first), first, count: 1 }),
-        }
-    }
+    let mut counts: Vec<Counted<'t>> =
+        all.iter().enumerate().map(|(first, term)| Counted { term, first, count: 1 }).collect();
+    counts.sort_unstable_by_key(|one| (one.term, one.first));
+    counts.dedup_by(|next, kept| {
+        let is_same = next.term == kept.term;
+        kept.count = kept.count.saturating_add(u64::from(is_same));
+        is_same
+    });
     counts
 }
 

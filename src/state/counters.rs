@@ -4,7 +4,7 @@ use super::error::Result;
 use super::meta::{Meta, Number};
 use super::schema::Tables;
 use super::text_key::Text;
-use super::{Read, Write, recall};
+use super::{Read, Write};
 use crate::model::id::{AgentId, Counted, Counter, OutboundId, OutgoingId};
 
 /// Kinds of ids that people type as answers, and that agents remember.
@@ -85,9 +85,8 @@ impl Tables {
         Ok(self.counters.get(txn, &Text::from(I::COUNTER))?.map_or(0, |Number(number)| number))
     }
 
-    /// Writes what a transaction keeps in memory, and commits it.
+    /// Writes the counters and backlogs that a transaction keeps in memory, and commits it.
     pub(super) fn commit(&self, mut txn: Write<'_>) -> Result<()> {
-        recall::write_held(self, &mut txn)?;
         let held = txn.take_held();
         for (counter, number) in Counter::ALL.iter().zip(held.counters) {
             if let Some(number) = number {

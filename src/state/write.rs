@@ -10,8 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::Env;
 use super::error::{Error, Result};
 use super::key::{KeyPart, encoded};
-use super::keys::RecallKey;
-use super::recall::keys::Packed;
 use crate::model::id::{AgentId, Counter};
 
 /// A write transaction, which can also read. Only [`Store`](super::Store) begins and commits one.
@@ -120,22 +118,14 @@ impl Basis {
     }
 }
 
-/// What nearly every input changes or adds. Many inputs are committed together, so it is written only once per commit.
+/// Values that nearly every input changes. Many inputs are committed together, so they are written only once per
+/// commit.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Held {
     /// Last allocated numbers.
     pub(super) counters: [Option<u64>; Counter::ALL.len()],
     /// Numbers of pending or claimed triggering messages, by agent.
     pub(super) backlog: Vec<(AgentId, u64)>,
-    /// Texts that are not in the index for searches yet.
-    pub(super) texts: Vec<HeldText>,
-}
-
-/// A row of the index for searches, unless the text becomes part of a segment before it is written.
-#[derive(Debug, Clone)]
-pub(super) struct HeldText {
-    pub(super) key: RecallKey,
-    pub(super) row: Arc<Packed>,
 }
 
 impl<'t> Write<'t> {
@@ -225,16 +215,6 @@ impl<'t> Write<'t> {
     /// Invalidates the cached values of this basis: one of its tables changes.
     pub(super) fn forget(&mut self, basis: Basis) {
         self.made.get_mut().retain(|(of, ..)| *of != basis);
-    }
-
-    /// Keeps a text for the index until the commit, or until the index is read.
-    pub(super) fn hold_text(&mut self, key: RecallKey, row: Packed) {
-        self.held.texts.push(HeldText { key, row: Arc::new(row) });
-    }
-
-    /// Takes the texts that are not in the index yet.
-    pub(super) fn take_texts(&mut self) -> Vec<HeldText> {
-        std::mem::take(&mut self.held.texts)
     }
 
     /// Takes the values that are not written yet.

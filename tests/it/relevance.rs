@@ -33,10 +33,10 @@ const AT: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
 fn indexed(collection: &Collection, directory: &Path) -> Store {
     let store = Store::open(directory, Options { reserve_bytes: 0, ..Options::new(1) }).unwrap();
-    let added = store.write(|_, txn| {
+    let added = store.write(|db, txn| {
         for (paragraph, number) in collection.texts.iter().zip(1..) {
             let id = SaidId::Message(MessageId::new(number));
-            add(txn, SCOPE, id, AT, &Words::of(&paragraph.text, &[]));
+            add(db, txn, SCOPE, id, AT, &Words::of(&paragraph.text, &[]))?;
         }
         Ok::<_, hearth::state::Error>(())
     });

@@ -9,7 +9,7 @@ use crate::requests::self_change;
 use crate::rows::agents;
 use crate::rules::json;
 use crate::rules::json::Field;
-use crate::state::recall::{source, write_held};
+use crate::state::recall::source;
 use crate::time::local;
 use crate::time::zone::Zone;
 use crate::tx::Tx;
@@ -40,7 +40,6 @@ pub(crate) fn serve(
         now: tx.now.wall,
         zone: &zone,
     };
-    write_held(tx.db, tx)?;
     let found = match search(tx.db, tx, &Viewer::Session(asker.session), &asked)? {
         Ok(found) => found,
         Err(why) => return Ok(Err(why)),

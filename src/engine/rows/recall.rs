@@ -43,15 +43,13 @@ pub(crate) fn message_stored(tx: &mut Tx<'_, '_>, id: MessageId, row: &Message, 
         Some(_) => RecallScope::Chat(row.agent, chat),
         None => source::scope_in(tx.db, tx, row.agent, Some(row.session))?,
     };
-    recall::add(tx, scope, SaidId::Message(id), row.stored, &words);
-    Ok(())
+    recall::add(tx.db, tx, scope, SaidId::Message(id), row.stored, &words)
 }
 
 /// A message is held for an approval.
 pub(crate) fn held(tx: &mut Tx<'_, '_>, approval: ApprovalId, id: BodyId, body: &Body) -> Result<()> {
     let words = words_of(tx, id)?;
-    recall::add(tx, RecallScope::Held(approval), SaidId::Held(id), body.said, &words);
-    Ok(())
+    recall::add(tx.db, tx, RecallScope::Held(approval), SaidId::Held(id), body.said, &words)
 }
 
 /// A message is not held any more.
@@ -89,7 +87,7 @@ pub(crate) fn body_heard(
         // What is not indexed yet will be.
         let said = SaidId::Message(message.id);
         if recall::remove_of(tx.db, tx, message.scope, said, &before)? || before.is_empty() {
-            recall::add(tx, message.scope, said, message.stored, &after);
+            recall::add(tx.db, tx, message.scope, said, message.stored, &after)?;
         }
     }
     Ok(())
@@ -119,8 +117,7 @@ pub(crate) fn answer_stored(tx: &mut Tx<'_, '_>, id: OutboundId, row: &Outbound)
     let Some(session) = sessions::load(tx, session)? else { return Ok(()) };
     let scope = source::scope(tx.db, tx, &session, row.to.as_ref())?;
     let words = tx.cx.counted.get(&text);
-    recall::add(tx, scope, SaidId::Answer(id), row.stored, &words);
-    Ok(())
+    recall::add(tx.db, tx, scope, SaidId::Answer(id), row.stored, &words)
 }
 
 /// An agent's message is removed, or will not be sent. `row` is what it was before.
@@ -134,8 +131,7 @@ pub(crate) fn answer_removed(tx: &mut Tx<'_, '_>, id: OutboundId, row: &Outbound
 /// A skip was stored.
 pub(crate) fn skip_stored(tx: &mut Tx<'_, '_>, id: SkipId, row: &SkipSummary) -> Result<()> {
     let scope = source::scope_in(tx.db, tx, row.agent, row.session)?;
-    recall::add(tx, scope, SaidId::Skip(id), row.taken, &source::of_skip(row).words());
-    Ok(())
+    recall::add(tx.db, tx, scope, SaidId::Skip(id), row.taken, &source::of_skip(row).words())
 }
 
 /// A skip is removed.

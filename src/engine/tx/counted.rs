@@ -16,7 +16,7 @@ pub struct CountedWords(HashMap<SaidText, Arc<Words>>);
 impl CountedWords {
     /// Counts the words of everything that inputs say.
     pub fn of<'a>(inputs: impl Iterator<Item = &'a Input>) -> Self {
-        let mut counted = Self(HashMap::with_capacity(inputs.size_hint().0));
+        let mut counted = Self::default();
         for input in inputs {
             match input {
                 Input::Inbound(event) => counted.add(source::of_event(event)),

@@ -69,7 +69,7 @@ pub fn begin(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     for HeldKey { approval, body } in held {
         let Some(row) = readable(db.bodies.get(txn, &body))? else { continue };
         if let Some(text) = source::of_body(&row) {
-            add(txn, RecallScope::Held(approval), SaidId::Held(body), row.said, &text.words());
+            add(db, txn, RecallScope::Held(approval), SaidId::Held(body), row.said, &text.words())?;
         }
     }
     Ok(())
@@ -146,10 +146,8 @@ fn index(db: &Tables, txn: &mut Write<'_>, kind: Kind, number: u64) -> Result<()
         Kind::Answers => answer(db, txn, OutboundId::new(number))?,
         Kind::Skips => skip(db, txn, SkipId::new(number))?,
     };
-    if let Some(Indexed { scope, id, at, text }) = text {
-        add(txn, scope, id, at, &text.words());
-    }
-    Ok(())
+    let Some(Indexed { scope, id, at, text }) = text else { return Ok(()) };
+    add(db, txn, scope, id, at, &text.words())
 }
 
 /// A text as it has to be in the index.

@@ -116,14 +116,14 @@ fn merged(db: &Tables, txn: &Read<'_>, merge: Merge<'_>, postings: usize) -> Res
     }
     let (mut writer, mut done) = (Writer::default(), 0_usize);
     let (mut term, mut list) = (String::new(), Vec::new());
-    while let Some((beginning, least)) = sources.iter().filter_map(|(reader, _)| reader.term()).min() {
+    while let Some(least) = sources.iter().filter_map(|(reader, _)| reader.term()).min() {
         if done >= postings {
             return Ok((writer.finish(), false));
         }
         least.clone_into(&mut term);
         list.clear();
         for (reader, numbers) in &mut sources {
-            while reader.term() == Some((beginning, term.as_str())) {
+            while reader.term() == Some(term.as_str()) {
                 list.extend(reader.postings().filter_map(|posting| {
                     let at = numbers.get(usize::try_from(posting.at).ok()?)?.as_ref()?;
                     Some(Posting { at: *at, ..posting })

@@ -1,9 +1,9 @@
 //! The index of everything that was said, for searches.
 //!
 //! Its keys begin with where a text is found: an agent and a chat, or an approval. A search reads only what its asker may
-//! see. A new text is one row (`recall_new`). When many have gathered, they become a segment ([`segments`]), and many
-//! segments become a larger one in small steps (`merge.rs`). So a text costs one write at first, and little room later.
-//! Texts are added right before the commit, so those that are committed together may become a segment without rows.
+//! see. A new text is one row (`recall_new`). When many have gathered, they become a segment ([`segments`]) in the same
+//! transaction, and many segments become a larger one in small steps (`merge.rs`). So a text costs one write at first, and
+//! little room later.
 //!
 //! What a row of the store has to say is a function of the row ([`source`]), so that a removed text can be taken out, and
 //! [`crate::check`] can compare. The words are counted before the transaction.
@@ -52,21 +52,24 @@ impl NewText {
     }
 }
 
-/// Adds a text when the transaction is committed, together with others of the same scope.
-pub fn add(txn: &mut Write<'_>, scope: RecallScope, id: SaidId, at: Timestamp, words: &Words) {
-    if !words.is_empty() {
-        txn.hold_text(RecallKey { scope, id }, NewText::to_packed(at, words));
-    }
-}
-
-/// Adds the texts that wait for the commit now, because the index is read or texts are removed.
+/// Adds a text.
 ///
 /// # Errors
 /// Those of writing rows.
-pub fn write_held(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
-    let mut texts = txn.take_texts();
-    texts.sort_by_key(|text| text.key);
-    texts.chunk_by(|one, other| one.key.scope == other.key.scope).try_for_each(|same| segments::add(db, txn, same))
+pub fn add(
+    db: &Tables,
+    txn: &mut Write<'_>,
+    scope: RecallScope,
+    id: SaidId,
+    at: Timestamp,
+    words: &Words,
+) -> Result<()> {
+    if words.is_empty() {
+        return Ok(());
+    }
+    db.recall_new.put(txn, &RecallKey { scope, id }, &NewText::to_packed(at, words))?;
+    // Counting the new texts costs more than adding one, so it is done for one of many.
+    if id.number().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59 == 0 { segments::gather(db, txn, scope) } else { Ok(()) }
 }
 
 /// Removes a text with these words. Returns whether it was there.
@@ -77,7 +80,6 @@ pub fn remove(db: &Tables, txn: &mut Write<'_>, scope: RecallScope, id: SaidId, 
     if words.is_empty() {
         return Ok(false);
     }
-    write_held(db, txn)?;
     Ok(db.recall_new.delete(txn, &RecallKey { scope, id })? || segments::remove(db, txn, scope, id, words)?)
 }
 

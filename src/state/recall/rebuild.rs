@@ -3,8 +3,8 @@
 //! The old index is removed first. What is stored meanwhile is indexed as usual, removed with the rest, and then indexed
 //! with everything else, so no text is left with terms that a removal would not find.
 
+use super::build;
 use super::version::{CLEARING, MADE_WITH, is_clearing, is_old};
-use super::{build, write_held};
 use crate::search::VERSION;
 use crate::{Number, Result, Tables, Text, Write};
 
@@ -17,8 +17,6 @@ pub fn step(db: &Tables, txn: &mut Write<'_>, limit: usize) -> Result<bool> {
     if !is_old(db, txn)? {
         return build::step(db, txn, limit);
     }
-    // What was stored so far is removed with the rest.
-    write_held(db, txn)?;
     if !is_clearing(db, txn)? {
         build::end(db, txn)?;
         db.retention_cursors.put(txn, &Text::new(CLEARING)?, &Number(VERSION))?;

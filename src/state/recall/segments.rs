@@ -5,26 +5,21 @@ use std::ops::Range;
 use super::keys::{KINDS, Packed, Term, kind, said};
 use super::merge::{self, Step};
 use super::{NewText, terms, version};
-use crate::error::readable;
 use crate::model::recall::{RecallScope, SaidId};
 use crate::search::Words;
 use crate::search::documents::{Document, Documents};
-use crate::search::order::sorted;
 use crate::search::packed::{put, take, to_u64};
 use crate::search::segment::{Posting, Row, Writer};
-use crate::write::HeldText;
 use crate::{Owned, Read, RecallKey, RecallSegmentKey, RecallTermKey, Result, Tables, Write};
 
 /// How texts gather and segments are merged.
 const PACE: Pace = Pace { new: 128, every: 4, step: Step { postings: 64_000, rows: 256 } };
 /// How much more is merged than gathered, at least. Most texts are merged twice.
 const AHEAD: usize = 3;
-/// Texts that are committed together and surely counted.
-const MANY: usize = 32;
-/// Most texts of a new segment.
-const TEXTS_MAX: usize = 256;
-/// Bytes of terms after which a new segment gets no more texts.
-const TERMS_MAX: usize = 512 << 10;
+/// Most texts that are taken at once.
+const NEW_MAX: usize = 512;
+/// Most bytes of words that are taken at once.
+const NEW_BYTES: usize = 512 << 10;
 /// Segments of a size that become one of the next size.
 pub(super) const FAN: usize = 16;
 /// The largest size: 128 * 16 * 16 texts.
@@ -148,96 +143,40 @@ pub(crate) struct Pace {
     pub(crate) step: Step,
 }
 
-/// Adds sorted texts of one scope: as rows, or as segments together with those that have rows.
-pub(super) fn add(db: &Tables, txn: &mut Write<'_>, texts: &[HeldText]) -> Result<()> {
-    let Some(RecallKey { scope, .. }) = texts.first().map(|text| text.key) else { return Ok(()) };
-    // Counting the rows costs more than adding one, so it is done for one of many.
-    let is_chosen = |text: &HeldText| text.key.id.number().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59 == 0;
-    if (texts.len() >= MANY || texts.iter().any(is_chosen)) && gather_at(db, txn, scope, texts, PACE)? {
+/// Makes a segment of the new texts of a scope if there are many, and merges some more of the others.
+pub(super) fn gather(db: &Tables, txn: &mut Write<'_>, scope: RecallScope) -> Result<()> {
+    gather_at(db, txn, scope, PACE)
+}
+
+/// The same at another pace.
+pub(crate) fn gather_at(db: &Tables, txn: &mut Write<'_>, scope: RecallScope, pace: Pace) -> Result<()> {
+    // The rows of old segments may still be there under numbers that a new one would get.
+    if db.recall_new.prefix(txn, &scope)?.stored().take(pace.new).count() < pace.new || version::is_clearing(db, txn)? {
         return Ok(());
     }
-    texts.iter().try_for_each(|text| db.recall_new.put(txn, &text.key, &text.row))
-}
-
-/// Makes segments of the new texts of a scope and of those that are added if there are many, and merges some more of the
-/// others. Returns whether there were many. A damaged row does not keep texts from being stored: `check` reports it.
-pub(crate) fn gather_at(
-    db: &Tables,
-    txn: &mut Write<'_>,
-    scope: RecallScope,
-    added: &[HeldText],
-    pace: Pace,
-) -> Result<bool> {
-    let Some(Gathered { stored, contents, mut of }) = readable(gathered(db, txn, scope, added, pace.new))? else {
-        return Ok(false);
-    };
-    if let Some((first, last)) = stored {
-        db.recall_new.delete_range(txn, RecallKey { scope, id: first }..=RecallKey { scope, id: last })?;
-    }
-    let mut merges = Vec::new();
-    for content in contents {
-        let (rows, cost) = content.rows();
-        write_terms(db, txn, of, rows)?;
-        let segment = write_texts(db, txn, of, &content.texts)?;
-        db.recall_segments.put(txn, &of, &segment.to_packed())?;
-        if of.segment.is_multiple_of(pace.every) {
-            merges.push(cost.saturating_mul(AHEAD).saturating_mul(usize::try_from(pace.every).unwrap_or(1)));
-        }
-        of.segment = of.segment.saturating_add(1);
-    }
-    for ahead in merges {
-        let step = Step { postings: pace.step.postings.max(ahead), ..pace.step };
-        readable(merge::advance(db, txn, scope, step).map(Some))?;
-    }
-    Ok(true)
-}
-
-/// Texts that become segments.
-struct Gathered {
-    /// The first and the last of those that have rows.
-    stored: Option<(SaidId, SaidId)>,
-    /// All of them, by segment.
-    contents: Vec<Content>,
-    /// The first of these segments.
-    of: RecallSegmentKey,
-}
-
-/// The new texts of a scope, and those that are added, if there are at least so many.
-fn gathered(
-    db: &Tables,
-    txn: &Read<'_>,
-    scope: RecallScope,
-    added: &[HeldText],
-    least: usize,
-) -> Result<Option<Gathered>> {
-    let missing = least.saturating_sub(added.len());
-    // The rows of old segments may still be there under numbers that a new one would get.
-    if db.recall_new.prefix(txn, &scope)?.stored().take(missing).count() < missing || version::is_clearing(db, txn)? {
-        return Ok(None);
-    }
-    let (mut texts, mut bytes) = (Vec::new(), 0_usize);
-    for row in db.recall_new.prefix(txn, &scope)?.stored().take(TEXTS_MAX) {
+    let mut content = Content::default();
+    let mut bytes = 0_usize;
+    for row in db.recall_new.prefix(txn, &scope)?.stored().take(NEW_MAX) {
         let (key, row) = row?;
         bytes = bytes.saturating_add(row.len());
-        if bytes > TERMS_MAX && !texts.is_empty() {
+        if bytes > NEW_BYTES && !content.texts.is_empty() {
             break;
         }
-        texts.push((key.id, row));
+        content.add(key.id, &NewText::of(row));
     }
-    let stored = texts.first().zip(texts.last()).map(|(first, last)| (first.0, last.0));
-    texts.extend(added.iter().map(|text| (text.key.id, text.row.0.as_slice())));
-    texts.sort_by_key(|(id, _)| *id);
-    // Of a text that has a row and is added again, the latter counts.
-    texts.dedup_by(|next, kept| next.0 == kept.0 && std::mem::replace(kept, *next).0 == next.0);
-    let of_each = texts.len().div_ceil(texts.len().div_ceil(TEXTS_MAX).max(1)).max(1);
-    let mut contents = vec![Content::default()];
-    for (id, row) in texts {
-        if contents.last().is_some_and(|last| last.texts.len() >= of_each || last.terms.len() > TERMS_MAX) {
-            contents.push(Content::default());
-        }
-        contents.last_mut().iter_mut().for_each(|last| last.add(id, &NewText::of(row)));
+    for text in &content.texts {
+        db.recall_new.delete(txn, &RecallKey { scope, id: text.id })?;
     }
-    Ok(Some(Gathered { stored, contents, of: next_key(db, txn, scope)? }))
+    let of = next_key(db, txn, scope)?;
+    let (rows, gathered) = content.rows();
+    write_terms(db, txn, of, rows)?;
+    let segment = write_texts(db, txn, of, &content.texts)?;
+    db.recall_segments.put(txn, &of, &segment.to_packed())?;
+    if of.segment.checked_rem(pace.every).is_some_and(|rest| rest > 0) {
+        return Ok(());
+    }
+    let ahead = gathered.saturating_mul(AHEAD).saturating_mul(usize::try_from(pace.every).unwrap_or(1));
+    merge::advance(db, txn, scope, Step { postings: pace.step.postings.max(ahead), ..pace.step })
 }
 
 /// Texts that become a segment.
@@ -245,7 +184,7 @@ fn gathered(
 struct Content {
     texts: Vec<SegmentText>,
     /// Their terms, one after the other.
-    terms: Vec<u8>,
+    terms: String,
     /// Where each of them is, and in which text.
     places: Vec<(Range<usize>, Posting)>,
 }
@@ -256,37 +195,35 @@ impl Content {
         let at = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
         let length = u32::try_from(new.words.length()).unwrap_or(u32::MAX - 1);
         self.texts.push(SegmentText { id, at: new.at, length });
-        new.words.unpack(&mut self.terms, &mut |place, count| {
-            self.places.push((place, Posting { at, count: u32::try_from(count).unwrap_or(u32::MAX) }));
+        new.words.each(&mut |term, count| {
+            let begin = self.terms.len();
+            self.terms.push_str(term);
+            let posting = Posting { at, count: u32::try_from(count).unwrap_or(u32::MAX) };
+            self.places.push((begin..self.terms.len(), posting));
         });
     }
 
     /// The rows of the terms, and what merging them costs.
     fn rows(&self) -> (Vec<Row>, usize) {
-        let term = |place: &Range<usize>| self.terms.get(place.clone()).unwrap_or_default();
-        let (mut writer, mut cost) = (Writer::default(), 0_usize);
-        let mut end = |last: &[u8], list: &mut Vec<Posting>| {
-            // A damaged row may have anything.
-            if let Ok(last) = std::str::from_utf8(last)
-                && Term::new(last).is_ok()
-            {
-                writer.add(last, list);
-                cost = cost.saturating_add(merge::cost(list.len()));
-            }
+        let term = |range: &Range<usize>| self.terms.get(range.clone()).unwrap_or_default();
+        let place = |(at, posting): &(Range<usize>, Posting)| (beginning(term(at)), term(at), *posting);
+        let mut sorted: Vec<(u64, &str, Posting)> = self.places.iter().map(place).collect();
+        sorted.sort_unstable();
+        let (mut writer, mut list, mut cost) = (Writer::default(), Vec::new(), 0_usize);
+        for same in sorted.chunk_by(|(_, one, _), (_, other, _)| one == other) {
             list.clear();
-        };
-        let (mut last, mut list) = (<&[u8]>::default(), Vec::new());
-        let sorted = sorted(self.places.len(), |at| self.places.get(at).map_or(&[], |(place, _)| term(place)));
-        for (place, posting) in sorted.into_iter().filter_map(|at| self.places.get(at)) {
-            if term(place) != last {
-                end(last, &mut list);
-                last = term(place);
-            }
-            list.push(*posting);
+            list.extend(same.iter().map(|(.., posting)| *posting));
+            same.first().iter().for_each(|(_, term, _)| writer.add(term, &list));
+            cost = cost.saturating_add(merge::cost(list.len()));
         }
-        end(last, &mut list);
         (writer.finish(), cost)
     }
+}
+
+/// The beginning of a term as a number, which sorts as terms do. Most terms differ in it.
+fn beginning(term: &str) -> u64 {
+    let byte = |at: usize| term.as_bytes().get(at).copied().unwrap_or_default();
+    u64::from_be_bytes(std::array::from_fn(byte))
 }
 
 fn next_key(db: &Tables, txn: &Read<'_>, scope: RecallScope) -> Result<RecallSegmentKey> {

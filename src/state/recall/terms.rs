@@ -1,7 +1,6 @@
 //! Reads and changes the terms of one segment.
 
 use super::keys::{Packed, Term};
-use crate::search::order::beginning;
 use crate::search::segment::{Entries, List, Posting, without};
 use crate::{Read, RecallSegmentKey, RecallTermKey, Result, Tables, Write};
 
@@ -115,8 +114,6 @@ pub(super) struct Reader<'t> {
     rows: Box<dyn Iterator<Item = StoredRow<'t>> + 't>,
     entries: Entries<'t>,
     list: Option<List<'t>>,
-    /// The beginning of the term at hand.
-    beginning: u64,
 }
 
 impl<'t> Reader<'t> {
@@ -124,21 +121,20 @@ impl<'t> Reader<'t> {
     pub(super) fn after(db: &Tables, txn: &'t Read<'_>, of: RecallSegmentKey, term: Option<&str>) -> Result<Self> {
         let sought = term.unwrap_or_default();
         let rows = Box::new(rows_from(db, txn, of, &Term::new(sought)?)?);
-        let mut reader = Self { rows, entries: Entries::of(&[]), list: None, beginning: 0 };
+        let mut reader = Self { rows, entries: Entries::of(&[]), list: None };
         // Rows that begin with the term are its rest, and later terms.
         while reader.list.is_none() && reader.next_row()? {
             reader.list = reader.entries.seek(sought);
-            if reader.list.is_some() && reader.entries.term() == sought {
+            if reader.term() == Some(sought) {
                 reader.list = reader.entries.advance();
             }
         }
-        reader.beginning = beginning(reader.entries.term().as_bytes());
         Ok(reader)
     }
 
-    /// The term at hand, after its beginning, in which it usually differs from other terms.
-    pub(super) fn term(&self) -> Option<(u64, &str)> {
-        self.list.map(|_| (self.beginning, self.entries.term()))
+    /// The term at hand.
+    pub(super) fn term(&self) -> Option<&str> {
+        self.list.map(|_| self.entries.term())
     }
 
     /// Its texts in the row at hand. They may continue with the next entry.
@@ -151,7 +147,6 @@ impl<'t> Reader<'t> {
         while self.list.is_none() && self.next_row()? {
             self.list = self.entries.advance();
         }
-        self.beginning = beginning(self.entries.term().as_bytes());
         Ok(())
     }
 

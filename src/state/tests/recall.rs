@@ -9,9 +9,7 @@ use crate::model::recall::{RecallScope, SaidId};
 use crate::recall::find::{Search, find};
 use crate::recall::merge::Step;
 use crate::recall::segments::Pace;
-use crate::recall::{
-    NewText, add, all_scopes, build, rebuild, remove, scopes_of, segments, source, version, write_held,
-};
+use crate::recall::{NewText, add, all_scopes, build, rebuild, remove, scopes_of, segments, source, version};
 use crate::search::segment::Entries;
 use crate::search::{Query, Words};
 use crate::tests::{samples, store};
@@ -32,8 +30,7 @@ pub(super) fn fill(db: &Tables, txn: &mut Write<'_>) -> Result<()> {
     samples::counters(db, txn)?;
     build::begin(db, txn)?;
     while build::step(db, txn, 3)? {}
-    write_held(db, txn)?;
-    segments::gather_at(db, txn, HOME, &[], at_once(4)).map(drop)
+    segments::gather_at(db, txn, HOME, at_once(4))
 }
 
 /// Indexes everything from the beginning.
@@ -60,7 +57,6 @@ fn checked(change: impl FnOnce(&Tables, &mut Write<'_>) -> Result<()>) -> Vec<St
     let found = store.write(|db, txn| {
         samples::fill(db, txn)?;
         change(db, txn)?;
-        write_held(db, txn)?;
         check(db, txn)
     });
     found.unwrap().iter().map(ToString::to_string).collect()
@@ -77,10 +73,7 @@ fn a_check_compares_the_index_with_what_was_said() {
         Ok(())
     });
     assert_eq!(gone, ["recall_new ag1/mg1/ms1: cannot be found by a search"]);
-    let more = checked(|_, txn| {
-        add(txn, OTHER, id, at(1), &Words::of("more", &[]));
-        Ok(())
-    });
+    let more = checked(|db, txn| add(db, txn, OTHER, id, at(1), &Words::of("more", &[])));
     assert_eq!(more, ["recall_new ag2/mg1/ms1: is found by another agent than its own"]);
     let changed = checked(|db, txn| {
         let mut body = db.bodies.require(txn, &BodyId::new(1))?;
@@ -103,10 +96,9 @@ fn an_index_of_another_version_is_made_again_beside_normal_work() {
     let old = |db: &Tables, txn: &mut Write<'_>| {
         // What another version would have made of the texts: terms that no row says, under numbers that are in use.
         for number in 1..200 {
-            add(txn, HOME, SaidId::Message(MessageId::new(number)), at(number), &Words::of("older words", &[]));
+            add(db, txn, HOME, SaidId::Message(MessageId::new(number)), at(number), &Words::of("older words", &[]))?;
         }
-        write_held(db, txn)?;
-        segments::gather_at(db, txn, HOME, &[], at_once(1))?;
+        segments::gather_at(db, txn, HOME, at_once(1))?;
         db.retention_cursors.put(txn, &crate::Text::new("recall_version")?, &crate::Number(77))
     };
     store.write(old).unwrap();
@@ -118,9 +110,15 @@ fn an_index_of_another_version_is_made_again_beside_normal_work() {
             .write(|db, txn| {
                 let due = version::is_old(db, txn)?;
                 let more = rebuild::step(db, txn, 3)?;
-                let id = SaidId::Answer(OutboundId::new(900 + steps));
-                add(txn, WORK, id, at(steps), &Words::of("meanwhile", &[]));
-                assert!(remove(db, txn, WORK, id, &Words::of("meanwhile", &[]))?);
+                add(
+                    db,
+                    txn,
+                    WORK,
+                    SaidId::Answer(OutboundId::new(900 + steps)),
+                    at(steps),
+                    &Words::of("meanwhile", &[]),
+                )?;
+                remove(db, txn, WORK, SaidId::Answer(OutboundId::new(900 + steps)), &Words::of("meanwhile", &[]))?;
                 let rows = db.recall_texts.len(txn)? + db.recall_terms.len(txn)? + db.recall_segments.len(txn)?;
                 Ok::<_, crate::Error>((more, due, rows))
             })
@@ -176,16 +174,8 @@ fn search(store: &Store, scopes: &[RecallScope], text: &str) -> Vec<SaidId> {
     hits.into_iter().map(|hit| hit.id).collect()
 }
 
-fn write(store: &Store, work: impl FnOnce(&Tables, &mut Write<'_>)) {
-    let done = store.write(|db, txn| {
-        work(db, txn);
-        Ok::<_, crate::Error>(())
-    });
-    done.unwrap();
-}
-
 fn put(store: &Store, scope: RecallScope, id: SaidId, text: &str) {
-    write(store, |_, txn| add(txn, scope, id, at(id.number()), &Words::of(text, &[])));
+    store.write(|db, txn| add(db, txn, scope, id, at(id.number()), &Words::of(text, &[]))).unwrap();
 }
 
 #[test]
@@ -260,7 +250,7 @@ fn segments_of_all_sizes_have_what_was_added_and_not_removed() {
         store
             .write(|db, txn| {
                 for (id, text) in &added {
-                    add(txn, HOME, *id, at(id.number()), &Words::of(text, &[]));
+                    add(db, txn, HOME, *id, at(id.number()), &Words::of(text, &[]))?;
                 }
                 for id in &removed {
                     let text = texts[id].iter().map(String::as_str).collect::<Vec<_>>().join(" ");
@@ -288,49 +278,6 @@ fn segments_of_all_sizes_have_what_was_added_and_not_removed() {
     }
     let everything: BTreeSet<SaidId> = search(&store, &[HOME], "").into_iter().collect();
     assert_eq!(everything, texts.keys().copied().collect());
-}
-
-/// Messages with these numbers, each with one word that all have.
-fn put_many(txn: &mut Write<'_>, numbers: std::ops::RangeInclusive<u64>) {
-    for number in numbers {
-        add(txn, HOME, SaidId::Message(MessageId::new(number)), at(number), &Words::of("common", &[]));
-    }
-}
-
-#[test]
-fn texts_that_are_committed_together_become_segments_without_rows() {
-    let (_dir, store) = store();
-    let rows = || store.read(|db, txn| db.recall_new.len(txn)).unwrap();
-    let segments = || {
-        let all = store.read(|db, txn| segments::all(db, txn, HOME)).unwrap();
-        all.iter().map(|(_, segment)| segment.texts).collect::<Vec<_>>()
-    };
-    write(&store, |_, txn| put_many(txn, 1..=100));
-    assert_eq!((rows(), segments()), (100, vec![]), "too few");
-    write(&store, |_, txn| put_many(txn, 101..=150));
-    assert_eq!((rows(), segments()), (0, vec![150]), "together with those that have rows");
-    write(&store, |_, txn| put_many(txn, 151..=750));
-    assert_eq!((rows(), segments()), (0, vec![150, 200, 200, 200]));
-    assert_eq!(search(&store, &[HOME], "common").len(), 750);
-    // One that is undone adds nothing.
-    let work = |_: &Tables, txn: &mut Write<'_>, fails: &bool| {
-        put_many(txn, if *fails { 751..=900 } else { 901..=910 });
-        if *fails { Err(crate::Error::Full { doing: "failing" }) } else { Ok(()) }
-    };
-    store.write_batch(&[false, true], work, |_| true, |_| false).unwrap();
-    assert_eq!(rows(), 10);
-    assert_eq!(search(&store, &[HOME], "common").len(), 760);
-}
-
-#[test]
-fn a_damaged_row_does_not_keep_texts_from_being_stored() {
-    let (_dir, store) = store();
-    let key = crate::RecallKey { scope: HOME, id: SaidId::Message(MessageId::new(1)) };
-    let mut bad = crate::KeyPart::to_bytes(&key);
-    bad.push(7);
-    store.write(|db, txn| db.recall_new.bytes().put(txn, &bad, b"")).unwrap();
-    write(&store, |_, txn| put_many(txn, 2..=300));
-    assert_eq!(store.read(|db, txn| db.recall_new.len(txn)).unwrap(), 300);
 }
 
 /// The segments of a scope that are searched, that others are merged into, and that were merged.
@@ -386,7 +333,7 @@ fn segments_are_merged_in_small_steps() {
                     )?;
                 }
                 let rows = db.recall_terms.len(txn)? + db.recall_texts.len(txn)?;
-                segments::gather_at(db, txn, HOME, &[], pace)?;
+                segments::gather_at(db, txn, HOME, pace)?;
                 let after = db.recall_terms.len(txn)? + db.recall_texts.len(txn)?;
                 assert!(rows.saturating_sub(after) <= 2, "{rows} rows became {after} in one step");
                 for (id, text) in &removed {
