@@ -62,7 +62,7 @@ def shown(asked):
     if act in ("typing", "subscribe"):
         return 200, {}
     if act not in ("say", "ask", "edit", "react"):
-        return 501, {"error": "nobody can do that here"}
+        return 501, {"error": "that cannot be done here"}
     if asked["platformId"] not in CHATS:
         return 422, {"error": "there is no such chat"}
     with LOCK:

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::host::bridge_programs::{contents, kill, program, running};
-use crate::host::chaos::{Chaos, texts};
+use crate::host::chaos::{Chaos, settled, texts};
 use crate::host::signal::{ALL, ANN, BOB, BOT, EVE, FEW, NUMBER, Signal};
 use crate::host::{wait_for, wait_for_or};
 
@@ -448,10 +448,7 @@ fn nothing_is_lost_by_signal_and_repeats_are_marked() {
         chaos.follow(number, || shown(&signal), || signal.host.unfinished());
     }
     chaos.marked(|| shown(&signal), || signal.host.unfinished());
-    // An answer of a turn that did not end is abandoned, and made again.
-    let is_open = |row: &Value| !["Delivered", "Abandoned"].iter().any(|end| row["value"]["state"][end].is_object());
-    let open = || signal.host.outgoing().into_iter().filter(is_open).collect::<Vec<_>>();
-    wait_for_or("all answers", &mut || open().is_empty().then_some(()), || format!("{:#?}", open()));
+    settled(&signal.host);
     assert_eq!(signal.host.rows("bodies").len(), chaos.texts.len(), "each message is stored once");
     signal.host.check();
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::host::bridge_programs::{contents, kill, program, running};
-use crate::host::chaos::{Chaos, texts};
+use crate::host::chaos::{Chaos, settled, texts};
 use crate::host::whatsapp::{ANN, BOB, EVE, NUMBER, OTHER, WhatsApp};
 use crate::host::{wait_for, wait_for_or};
 
@@ -412,10 +412,7 @@ fn nothing_is_lost_by_whatsapp_and_repeats_are_marked() {
         chaos.follow(number, || shown(&whatsapp), || whatsapp.host.unfinished());
     }
     chaos.marked(|| shown(&whatsapp), || whatsapp.host.unfinished());
-    // An answer of a turn that did not end is abandoned, and made again.
-    let is_open = |row: &Value| !["Delivered", "Abandoned"].iter().any(|end| row["value"]["state"][end].is_object());
-    let open = || whatsapp.host.outgoing().into_iter().filter(is_open).collect::<Vec<_>>();
-    wait_for_or("all answers", &mut || open().is_empty().then_some(()), || format!("{:#?}", open()));
+    settled(&whatsapp.host);
     assert_eq!(whatsapp.host.rows("bodies").len(), chaos.texts.len(), "each message is stored once");
     wait_for("an empty spool", || whatsapp.spooled().is_empty().then_some(()));
     whatsapp.host.check();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::wait_for_or;
+use super::{Host, wait_for_or};
 
 /// How many messages each such conversation has, instead of its usual number.
 const VARIABLE: &str = "HEARTH_CHAOS";
@@ -78,6 +78,15 @@ impl Chaos {
 /// The texts of messages.
 pub(crate) fn texts(messages: &[Value]) -> Vec<String> {
     messages.iter().filter_map(|message| message["text"].as_str()).map(str::to_owned).collect()
+}
+
+/// Waits until every answer is delivered, or abandoned: that of a turn that did not end is made again.
+pub(crate) fn settled(host: &Host) {
+    let is = |row: &Value, state: &str| row["value"]["state"][state].is_object();
+    let open = || host.outgoing().into_iter().filter(|row| !is(row, "Delivered") && !is(row, "Abandoned"));
+    let detail = || format!("{:#?}", open().collect::<Vec<_>>());
+    wait_for_or("all answers to be delivered", &mut || open().next().is_none().then_some(()), detail);
+    eprintln!("{} answers were abandoned", host.outgoing().iter().filter(|row| is(row, "Abandoned")).count());
 }
 
 fn all_of(texts: &[String], heard: &dyn Fn() -> Vec<String>, detail: &dyn Fn() -> String) {
