@@ -19,7 +19,7 @@ use crate::daemon::sandbox;
 use crate::model::address::UserId;
 use crate::model::bound_secret::AgentSecret;
 use crate::model::configure::{Change, Configure, RoleSpec, UserSpec};
-use crate::model::entity::{Hold, Origin};
+use crate::model::entity::{Folder, Hold, Origin};
 use crate::socket::change::ChangeRequest;
 use crate::socket::protocol::LINE_MAX;
 use crate::state::{self, Reader};
@@ -198,18 +198,24 @@ pub(super) fn export(paths: &Paths, json: bool) -> Done {
 /// Warns about agents that could not start here because they cannot be confined. They are accepted, because the daemon
 /// may run elsewhere.
 fn warn_of_unconfined(paths: &Paths, configure: &Configure) {
+    let confined: Vec<&Folder> = configure.changes.iter().filter_map(needs_confinement).collect();
+    if confined.is_empty() {
+        return;
+    }
     let sandbox = sandbox(paths);
     let Some(why) = sandbox.missing() else { return };
-    for change in &configure.changes {
-        if let Change::PutAgent(folder, settings) = change
-            && std::iter::once(settings.provider)
-                .chain(settings.fallback.iter().map(|fallback| fallback.provider))
-                .any(|provider| settings.hold(provider, false) == Hold::NeedsUnconfined)
-        {
-            let what = "does not start here without `unconfined = true`, which gives it all permissions of your user";
-            print::warning(&format!("agent {folder} {what}: {why}"));
-        }
+    for folder in confined {
+        let what = "does not start here without `unconfined = true`, which gives it all permissions of your user";
+        print::warning(&format!("agent {folder} {what}: {why}"));
     }
+}
+
+/// The agent of a change, if it starts only where it can be confined.
+fn needs_confinement(change: &Change) -> Option<&Folder> {
+    let Change::PutAgent(folder, settings) = change else { return None };
+    let mut providers =
+        std::iter::once(settings.provider).chain(settings.fallback.iter().map(|fallback| fallback.provider));
+    providers.any(|provider| settings.hold(provider, false) == Hold::NeedsUnconfined).then_some(folder)
 }
 
 /// Warns about agents whose provider cannot be reached, or that have keys which Hearth could keep from them.

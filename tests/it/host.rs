@@ -45,7 +45,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::world::directory;
-pub(crate) use python::{python, search_path};
+pub(crate) use python::search_path;
 
 /// Longest wait for any condition; a machine under load is slow.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -538,6 +538,13 @@ pub(crate) fn wait_for_or<T>(what: &str, look: &mut dyn FnMut() -> Option<T>, de
 fn rest(pace: &mut Duration) {
     std::thread::sleep(*pace);
     *pace = (*pace * 5 / 4).min(LAST_LOOK);
+}
+
+/// A Python program that gets the environment of this test.
+pub(crate) fn python() -> Command {
+    let mut command = Command::new("python3");
+    command.env("PATH", search_path());
+    command
 }
 
 /// Reports that a test is skipped because this machine lacks something. Output of a passing test is not shown, so

@@ -1,4 +1,4 @@
-//! Python, in which many parts around Hearth are written.
+//! Where Python is, in which many parts around Hearth are written.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,11 +24,4 @@ fn interpreter(path: &str) -> Option<PathBuf> {
     let program = String::from_utf8(asked.stdout).ok()?;
     let directory = Path::new(&program).parent()?;
     (directory.is_absolute() && directory != first).then(|| directory.to_owned())
-}
-
-/// A Python program that gets the environment of this test.
-pub(crate) fn python() -> Command {
-    let mut command = Command::new("python3");
-    command.env("PATH", search_path());
-    command
 }

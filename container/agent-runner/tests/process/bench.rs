@@ -14,6 +14,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::python::search_path;
+
 /// Long enough for a slow machine; a passing test never waits this long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -197,7 +199,7 @@ impl Bench {
         let roots = json!({"session": self.path("session"), "group": self.path("group"), "home": self.path("home")});
         let stderr = self.path(&format!("stderr-{}", self.context.incarnation));
         let log = fs::File::options().create(true).append(true).open(&stderr).unwrap();
-        command.env_clear().env("PATH", std::env::var("PATH").unwrap());
+        command.env_clear().env("PATH", search_path());
         command.env("HEARTH_ROOTS", roots.to_string());
         command.env("HEARTH_INCARNATION", self.context.incarnation.to_string());
         command.envs(self.rules.iter().map(|rules| ("HEARTH_CONFINE", rules)));
@@ -272,9 +274,10 @@ impl Bench {
     }
 }
 
-/// A shell command that creates a file when it begins, and ends when there is a file `go`.
+/// A shell command that creates a file when it begins, and ends when there is a file `go`, or when its directory was
+/// removed: a shell outlives a runner that is killed.
 pub(crate) fn until_go(begun: &str) -> String {
-    format!("touch {begun}; while [ ! -e go ]; do sleep 0.05; done")
+    format!("touch {begun}; while [ -e {begun} ] && [ ! -e go ]; do sleep 0.05; done")
 }
 
 /// A variable of the tests' own environment.

@@ -36,6 +36,9 @@ mod programs;
 #[cfg(test)]
 mod prompt;
 #[cfg(test)]
+#[path = "../../../../tests/it/host/python.rs"]
+mod python;
+#[cfg(test)]
 mod requests;
 #[cfg(test)]
 mod tools;
