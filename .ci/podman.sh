@@ -99,7 +99,8 @@ done
 trust=/etc/ssl/certs/ca-certificates.crt
 if [ -r "$trust" ]; then options+=(--trust "$trust"); fi
 if command -v npm >/dev/null; then options+=(--registry "$(npm config get registry 2>/dev/null)"); fi
-cargo runner
+# Not optimized as a release's is, which would take a minute longer.
+CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 cargo runner
 # Built together with the tests: built alone, its crates would have other features and most would be compiled again.
 cargo test --workspace --no-run --quiet
 "${CARGO_TARGET_DIR:-target}/debug/hearth" --data "$place/no-data" image build "${options[@]}"

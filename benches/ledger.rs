@@ -14,9 +14,9 @@ pub(crate) const NAME: &str = "ledger";
 const PAIRS: usize = 41;
 
 /// A store and what happens in it.
-struct Case {
-    ground: Ground,
-    groups: Vec<Vec<Submission>>,
+pub(crate) struct Case {
+    pub(crate) ground: Ground,
+    pub(crate) groups: Vec<Vec<Submission>>,
 }
 
 /// Everything here.
@@ -42,7 +42,7 @@ pub(crate) fn all(asked: &Asked) {
 }
 
 /// The middle of pairs. Each is measured in both orders, since the second of two finds the disk as the first left it.
-fn ratio(with: &Case, without: &Case, pairs: usize) -> f64 {
+pub(crate) fn ratio(with: &Case, without: &Case, pairs: usize) -> f64 {
     let time = |case: &Case| floor::run(&case.ground, &case.groups).as_secs_f64();
     let pair = |number: usize| {
         if number.is_multiple_of(2) {

@@ -10,9 +10,10 @@ use hearth::state::{Error, Number, Text};
 use hearth::time::zone::Zone;
 
 use crate::ground::asked::{Asked, at_most};
-use crate::ground::floor;
-use crate::ground::part::{Part, middle, ms};
+use crate::ground::part::{Part, ms};
 use crate::ground::{Ground, moment, now, submission};
+use crate::ledger::{Case, ratio};
+use crate::routing::{always, configuration, one_by_one, turn, waiting};
 
 /// Name of this part.
 pub(crate) const NAME: &str = "recall";
@@ -50,16 +51,17 @@ pub(crate) fn all(asked: &Asked) {
     fact("the longest of these commits", ms(longest));
     let share = index_bytes(&ground) as f64 / text_bytes as f64;
     fact("room of the index, beside that of the texts alone", format!("{:.0} %", share * 100.0));
+    let counted = format!("{:.1} µs", time_to_count().as_secs_f64() * 1e6);
+    fact("counting the words of such a text, on the thread that submits it", counted);
     let pairs = asked.size(21, 11, 1);
-    for (beside, sender) in BARE {
-        let what = format!("routing, 64 in flight: texts with words beside texts without, {beside}");
-        fact(&what, format!("{:.2}", slower(pairs, sender)));
+    for (what, with, without) in indexed() {
+        fact(
+            &format!("{what}: texts with words beside texts without"),
+            format!("{:.2}", ratio(&with, &without, pairs)),
+        );
     }
     part.keep(asked);
 }
-
-/// What of texts without words is indexed, and who says them. A sender is found by the words of their id.
-const BARE: &[(&str, &str)] = &[("of which only the sender is indexed", "1"), ("which are not indexed", "-")];
 
 /// A query from a random number.
 type Make = fn(&mut Random) -> String;
@@ -200,22 +202,51 @@ fn index_bytes(ground: &Ground) -> u64 {
     before - store.usage().unwrap().used
 }
 
-/// How much longer messages with words take than others of the same length, from this sender.
-fn slower(pairs: usize, sender: &str) -> f64 {
-    let ground = Ground::new(CONFIGURATION, |_| {});
-    let groups = |worded: bool| -> Vec<Vec<Submission>> {
+/// The time in which the words of a text are counted.
+fn time_to_count() -> Duration {
+    let mut random = Random(5);
+    let inputs: Vec<Input> = (0..at_most(2_000)).map(|number| said(number, &text(&mut random), "1").input).collect();
+    let begin = now();
+    let counted: Vec<Submission> = inputs.into_iter().map(Submission::new).collect();
+    (now() - begin) / u32::try_from(counted.len()).unwrap()
+}
+
+/// What is said, with words and without. Nothing of such a message without words is indexed: a sender is found by the words
+/// of their id, and "-" has none. Of such an answer it is indexed that it is an agent's.
+fn indexed() -> Vec<(&'static str, Case, Case)> {
+    let engaged = CONFIGURATION.replace("^never$", ".");
+    let both = |what, case: &dyn Fn(bool) -> Case| (what, case(true), case(false));
+    let empty = |configuration: &str, groups| Case { ground: Ground::new(configuration, |_| {}), groups };
+    let answers = |worded: bool| {
         let mut random = Random(3);
-        let mut one = |number: usize| {
-            let text = text(&mut random);
-            let bare: String = text.chars().map(|c| if c == ' ' { ' ' } else { '-' }).collect();
-            if worded { said(number, &text, "1") } else { said(number, &bare, sender) }
-        };
-        (0..at_most(COMMITS)).map(|group| (0..IN_FLIGHT).map(|n| one(group * IN_FLIGHT + n)).collect()).collect()
+        one_by_one(|number| turn(number, &texts(&mut random, worded), Vec::new()))
     };
-    let (with, without) = (groups(true), groups(false));
-    let ratio = |_| {
-        let (with, without) = (floor::run(&ground, &with), floor::run(&ground, &without));
-        (with.as_secs_f64() / without.as_secs_f64() * 1e6) as u64
+    vec![
+        both("routing to an agent, one at a time", &|worded| empty(&engaged, messages(1, worded))),
+        both("routing to an agent, 64 in flight", &|worded| empty(&engaged, messages(IN_FLIGHT, worded))),
+        both("keeping what no agent is asked, 64 in flight", &|worded| {
+            empty(CONFIGURATION, messages(IN_FLIGHT, worded))
+        }),
+        both("ingest, a claim and an answer", &|worded| Case {
+            ground: waiting(&configuration(1, always)),
+            groups: answers(worded),
+        }),
+    ]
+}
+
+/// A text, or one of the same length without words.
+fn texts(random: &mut Random, worded: bool) -> String {
+    let text = text(random);
+    if worded { text } else { text.chars().map(|c| if c == ' ' { ' ' } else { '-' }).collect() }
+}
+
+/// Messages, so many in each commit.
+fn messages(in_flight: usize, worded: bool) -> Vec<Vec<Submission>> {
+    let mut random = Random(3);
+    let sender = if worded { "1" } else { "-" };
+    let mut group = |at: usize| -> Vec<Submission> {
+        (at..at + in_flight).map(|number| said(number, &texts(&mut random, worded), sender)).collect()
     };
-    middle((0..pairs).map(ratio).collect::<Vec<_>>()) as f64 / 1e6
+    let groups = if in_flight == 1 { at_most(COMMITS * 10) } else { at_most(COMMITS) };
+    (0..groups).map(|number| group(number * in_flight)).collect()
 }

@@ -54,8 +54,8 @@ fn per_thread(_: usize) -> String {
     "engage = \"pattern\"\npattern = \".\"\nsession = \"per-thread\"".to_owned()
 }
 
-fn one_by_one(make: impl Fn(usize) -> Submission) -> Vec<Vec<Submission>> {
-    (0..commits()).map(|number| vec![make(number)]).collect()
+pub(crate) fn one_by_one(make: impl FnMut(usize) -> Submission) -> Vec<Vec<Submission>> {
+    (0..commits()).map(make).map(|one| vec![one]).collect()
 }
 
 /// A budget of each kind that counts for these messages; none is ever spent.
@@ -66,7 +66,7 @@ pub(crate) fn budgets() -> String {
 
 /// The answers of one session: a claim and its end with an answer, as one look into the mailbox finds them. With what
 /// the agent reports to have used before the end.
-fn turn(number: usize, used: Vec<ReportedUse>) -> Submission {
+pub(crate) fn turn(number: usize, text: &str, used: Vec<ReportedUse>) -> Submission {
     let seq = 2 * (u64::try_from(number).unwrap() + 1);
     let said = Said {
         wire_id: format!("1-{seq}"),
@@ -74,8 +74,8 @@ fn turn(number: usize, used: Vec<ReportedUse>) -> Submission {
         number: 10_001 + seq,
         in_reply_to: Some(seq),
         to: Recipient::Reply,
-        text: "an answer".repeat(20),
-        content: RawJson::trusted(format!("{{\"text\":\"{}\"}}", "an answer".repeat(20))),
+        text: text.to_owned(),
+        content: RawJson::trusted(format!("{{\"text\":\"{text}\"}}")),
         files: Vec::new(),
         deliver_after: None,
         wish: RequestedAction::Say,
@@ -120,7 +120,7 @@ pub(crate) fn answers(with_use: bool) -> Vec<Vec<Submission>> {
     let tokens = Tokens { input: 900, output: 90, cache_read: 8_000, ..Tokens::default() };
     let used = ReportedUse { model: Some("a-model".into()), tokens, cost: Some(Money::micros(4_200)) };
     let used = if with_use { vec![used] } else { Vec::new() };
-    one_by_one(|n| turn(n, used.clone()))
+    one_by_one(|n| turn(n, &"an answer".repeat(20), used.clone()))
 }
 
 fn compare(c: &mut Criterion, name: &str, ground: &Ground, groups: &[Vec<Submission>]) {

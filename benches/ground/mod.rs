@@ -37,7 +37,7 @@ pub(crate) fn moment(ms: u64) -> Moment {
 
 /// An input on its own.
 pub(crate) fn submission(input: Input) -> Submission {
-    Submission { input, dry_run: false }
+    Submission::new(input)
 }
 
 /// One inbound event.

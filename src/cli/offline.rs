@@ -177,7 +177,7 @@ impl Local {
 
     /// Executes one input at a simulated time.
     pub(super) fn submit_at(&self, input: Input, dry_run: bool, at: Option<Timestamp>) -> Result<Reply, Failure> {
-        let group = [Submission { input, dry_run }];
+        let group = [Submission::new(input).dry(dry_run)];
         let now = clock::once(self.run);
         let entropy = clock::random().map_err(|error| Failure::Failed(format!("no random numbers: {error}")))?;
         let answer = self.engine.commit(&group, at.map_or(now, |at| now.at(at)), entropy)?.pop();

@@ -248,7 +248,7 @@ mod tests {
             Change::PutAgent(Folder::new(folder).unwrap(), settings)
         };
         let configure = Configure::new(vec![put("a"), put("b")], Origin::Runtime);
-        let one = Submission { input: Input::Configure(configure), dry_run: false };
+        let one = Submission::new(Input::Configure(configure));
         let now = Moment { wall: Timestamp::from_millis(0), awake: Awake::new(1, 0) };
         assert!(engine.commit(&[one], now, 1).unwrap().iter().all(Result::is_ok));
         assert_eq!(wanted_of(&engine), ["a", "b"]);

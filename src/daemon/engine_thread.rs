@@ -56,7 +56,7 @@ struct Queues {
 impl Item {
     /// An input whose sender does not wait.
     pub(super) fn of(input: Input) -> Self {
-        Self { submission: Submission { input, dry_run: false }, answer: None }
+        Self { submission: Submission::new(input), answer: None }
     }
 
     fn bytes(&self) -> usize {

@@ -64,7 +64,7 @@ impl ChannelIngress {
 
     async fn hand_over(&self, input: Input) -> Result<Reply, NotTaken> {
         let files = files::files_of(&input);
-        self.put(Submission { input, dry_run: false }, files).await
+        self.put(Submission::new(input), files).await
     }
 
     /// Submits an input to the engine, and settles its files after the commit.
@@ -127,7 +127,7 @@ impl Ingress for ChannelIngress {
     fn rehearsed(&self, event: InboundEvent) -> Pending<'_, Result<RouteReport, NotTaken>> {
         Box::pin(async move {
             self.check(&event.source.channel)?;
-            let submission = Submission { input: Input::Inbound(Box::new(event)), dry_run: true };
+            let submission = Submission::new(Input::Inbound(Box::new(event))).dry(true);
             routed(self.put(submission, Vec::new()).await?)
         })
     }

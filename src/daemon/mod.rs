@@ -348,7 +348,7 @@ impl Daemon {
         let is_new_work = matches!(input, Input::Inbound(_));
         let files = if dry_run { Vec::new() } else { files::files_of(&input) };
         let (answer, heard) = oneshot::channel();
-        let item = Item { submission: Submission { input, dry_run }, answer: Some(answer) };
+        let item = Item { submission: Submission::new(input).dry(dry_run), answer: Some(answer) };
         if is_new_work {
             self.inbox.offer(item).map_err(|not_now| not_now.to_string())?;
         } else {

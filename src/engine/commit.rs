@@ -25,6 +25,22 @@ pub struct Submission {
     pub input: Input,
     /// Only report what would happen: the transaction is undone and its effects are not performed.
     pub dry_run: bool,
+    counted: CountedWords,
+}
+
+impl Submission {
+    /// Counts the words of an input on the thread that submits it, so that no transaction waits for that.
+    #[must_use]
+    pub fn new(input: Input) -> Self {
+        let counted = CountedWords::of(&input);
+        Self { input, dry_run: false, counted }
+    }
+
+    /// Whether only to report what would happen.
+    #[must_use]
+    pub fn dry(self, dry_run: bool) -> Self {
+        Self { dry_run, ..self }
+    }
 }
 
 /// The outcome of one input. After an error, the input changed nothing.
@@ -78,15 +94,9 @@ impl Engine {
         self.store.read(|db, txn| ahead(db, txn, now))
     }
 
-    fn given(&self, now: Moment, entropy: u64, real: bool, counted: CountedWords) -> CommitContext {
+    fn given(&self, now: Moment, entropy: u64, real: bool) -> CommitContext {
         let zone = self.zone.read().unwrap_or_else(PoisonError::into_inner).clone();
-        CommitContext {
-            now,
-            entropy: Entropy::of(entropy),
-            zone,
-            steady: self.steady.look(&self.store, now, real),
-            counted,
-        }
+        CommitContext { now, entropy: Entropy::of(entropy), zone, steady: self.steady.look(&self.store, now, real) }
     }
 
     /// Tells the engine whether an image builder runs beside it and reports its results.
@@ -108,7 +118,7 @@ impl Engine {
     /// # Errors
     /// A failure that leaves the state of the disk unknown. The process has to stop; the next start recovers.
     pub fn commit(&self, group: &[Submission], now: Moment, entropy: u64) -> Result<Vec<Answer>, state::Error> {
-        let given = &self.given(now, entropy, true, CountedWords::of(group.iter().map(|one| &one.input)));
+        let given = &self.given(now, entropy, true);
         let answers = match self.run(group, given, SalvageMode::Plain) {
             Err(error) if error.is_full() => {
                 self.store.release_reserve()?;
@@ -146,10 +156,13 @@ impl Engine {
     ///
     /// Those of the transaction.
     pub fn rehearse(&self, input: Input, now: Moment) -> Result<Reply, state::Error> {
-        let one = Submission { input, dry_run: true };
+        let one = Submission::new(input).dry(true);
         // The transaction is undone, so its ids may be guessable.
-        let given = self.given(now, 0, false, CountedWords::default());
-        let undone = self.store.write(|db, txn| Self::one(self.tx(db, &given, SalvageMode::Plain, txn), &one));
+        let given = self.given(now, 0, false);
+        let undone = self.store.write(|db, txn| {
+            let tx = self.tx(db, &given, &one, SalvageMode::Plain, txn);
+            Self::one(tx, &one)
+        });
         Undo::answer(undone).map(|applied| applied.reply)
     }
 
@@ -170,7 +183,7 @@ impl Engine {
                 Err(Undo::Answered(Box::new(refused_for_room(refusal.clone()))))
             }
             _ => {
-                let mut tx = self.tx(db, given, care, txn);
+                let mut tx = self.tx(db, given, one, care, txn);
                 tx.cx.has_room = no_room.is_none();
                 Self::one(tx, one)
             }
@@ -184,6 +197,7 @@ impl Engine {
         &'a self,
         db: &'a Tables,
         given: &'a CommitContext,
+        one: &'a Submission,
         care: SalvageMode,
         txn: &'a mut Write<'t>,
     ) -> Tx<'a, 't> {
@@ -195,7 +209,7 @@ impl Engine {
             steady: given.steady,
             has_room: true,
             patterns: &self.patterns,
-            counted: &given.counted,
+            counted: &one.counted,
             hooks,
             salvage: (care == SalvageMode::Salvage).then_some(&self.store),
         };
@@ -234,8 +248,6 @@ struct CommitContext {
     entropy: Entropy,
     zone: Zone,
     steady: bool,
-    /// Words of what the inputs say, counted before the transaction.
-    counted: CountedWords,
 }
 
 /// Whether to apply an input as a whole, or only as far as damaged rows allow.

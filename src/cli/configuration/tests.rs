@@ -166,7 +166,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
 fn configure(engine: &Engine, changes: Vec<Change>) -> Vec<ChangeReport> {
     let now = Moment { wall: Timestamp::from_millis(1_000), awake: Awake::new(1, 0) };
     let input = Input::Configure(Configure::new(changes, Origin::File));
-    let answer = engine.commit(&[Submission { input, dry_run: false }], now, 1).unwrap().pop().unwrap().unwrap();
+    let answer = engine.commit(&[Submission::new(input)], now, 1).unwrap().pop().unwrap().unwrap();
     match answer.reply {
         Reply::Configured(reports) => reports,
         other => panic!("{other:?}"),

@@ -139,7 +139,7 @@ fn furnish(paths: &Paths, kind: RuntimeKind, settings: &Settings) -> Result<(), 
     let engine = Engine::new(store, Policy::STANDARD, super::groups_path(paths));
     let settings = Settings { runtime: Some(kind), image: settings.image.clone(), ..Settings::default() };
     let configure = Configure::new(vec![Change::PutSettings(settings)], Origin::Runtime);
-    let submission = Submission { input: Input::Configure(configure), dry_run: false };
+    let submission = Submission::new(Input::Configure(configure));
     let entropy = clock::random().map_err(Error::Entropy)?;
     let done = engine.commit(&[submission], clock.now(), entropy)?;
     done.into_iter().try_for_each(|answer| answer.map(drop)).map_err(|error| Error::Trial(error.to_string()))

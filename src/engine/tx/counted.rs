@@ -1,4 +1,4 @@
-//! Words of what inputs say, counted before their transaction.
+//! Words of what an input says, counted before its transaction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,19 +10,18 @@ use crate::search::Words;
 use crate::state::recall::source::{self, SaidText};
 
 /// The words of texts.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct CountedWords(HashMap<SaidText, Arc<Words>>);
 
 impl CountedWords {
-    /// Counts the words of everything that inputs say.
-    pub fn of<'a>(inputs: impl Iterator<Item = &'a Input>) -> Self {
+    /// Counts the words of everything that an input says.
+    #[must_use]
+    pub fn of(input: &Input) -> Self {
         let mut counted = Self::default();
-        for input in inputs {
-            match input {
-                Input::Inbound(event) => counted.add(source::of_event(event)),
-                Input::Collected(collection) => counted.add_all(collection),
-                _ => {}
-            }
+        match input {
+            Input::Inbound(event) => counted.add(source::of_event(event)),
+            Input::Collected(collection) => counted.add_all(collection),
+            _ => {}
         }
         counted
     }

@@ -169,7 +169,7 @@ impl World {
 
     /// Applies inputs as one group.
     pub(crate) fn group(&mut self, inputs: Vec<Input>) -> Vec<Result<Applied, Error>> {
-        let group: Vec<Submission> = inputs.into_iter().map(|input| Submission { input, dry_run: false }).collect();
+        let group: Vec<Submission> = inputs.into_iter().map(Submission::new).collect();
         let answers = self.engine().commit(&group, self.now(), self.entropy()).unwrap();
         for applied in answers.iter().flatten() {
             self.effects.extend(applied.effects.iter().cloned());
@@ -200,7 +200,7 @@ impl World {
     /// Asks what an input would do.
     pub(crate) fn dry_run(&self, input: Input) -> Applied {
         self.engine()
-            .commit(&[Submission { input, dry_run: true }], self.now(), self.entropy())
+            .commit(&[Submission::new(input).dry(true)], self.now(), self.entropy())
             .unwrap()
             .pop()
             .unwrap()

@@ -45,7 +45,7 @@ impl World {
     pub(crate) fn cut_power(&mut self, inputs: Vec<Input>) {
         let before = self.bytes_when_closed();
         self.open();
-        let group: Vec<Submission> = inputs.into_iter().map(|input| Submission { input, dry_run: false }).collect();
+        let group: Vec<Submission> = inputs.into_iter().map(Submission::new).collect();
         let (now, entropy) = (self.now(), self.entropy());
         drop(self.engine().commit(&group, now, entropy));
         self.close();
