@@ -142,11 +142,12 @@ fn decide(policy: &Policy, outbound: &Outbound, result: DeliveryResult, now: Mom
     let held = outbound.first_attempt.map_or(Millis::ZERO, |first| now.awake.since(first));
     let again = |after: String| {
         let doubled = policy.backoff(outbound.attempts.saturating_sub(1));
-        if held >= policy.lane_hold_max {
-            DeliveryStep::GiveUp(after)
-        } else {
-            DeliveryStep::Wait { length: doubled.min(policy.delivery_backoff_max), after }
-        }
+        // Attempts that ended with their bridge or daemon count as well, but say nothing about the network. Where each attempt
+        // fails after its wait, this is no limit.
+        let length = doubled
+            .min(Millis::new(held.get().saturating_add(policy.backoff_base.get())))
+            .min(policy.delivery_backoff_max);
+        if held >= policy.lane_hold_max { DeliveryStep::GiveUp(after) } else { DeliveryStep::Wait { length, after } }
     };
     match result {
         DeliveryResult::Delivered { platform_message } => {
@@ -212,6 +213,34 @@ pub(super) mod tests {
             decide(policy, &outbound(1, first), DeliveryResult::Rejected("gone".into()), at(0)),
             DeliveryStep::GiveUp("gone".into())
         );
+    }
+
+    /// A bridge that was killed often within a short time does not make an answer wait for minutes.
+    #[test]
+    fn a_message_waits_no_longer_than_it_has_been_tried() {
+        let policy = &Policy::STANDARD;
+        let first = Awake::new(1, 0);
+        let at = |seconds: u64| Moment {
+            wall: Timestamp::from_millis(0),
+            awake: Awake::new(1, Millis::seconds(seconds).get()),
+        };
+        let waited = |attempts, seconds| match decide(
+            policy,
+            &outbound(attempts, first),
+            DeliveryResult::Retry("502".into()),
+            at(seconds),
+        ) {
+            DeliveryStep::Wait { length, .. } => length.get() / 1_000,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([waited(17, 0), waited(17, 36), waited(17, 1_000)], [5, 41, 600]);
+        // The longest possible waits, if nothing else took time.
+        let mut held = 0;
+        for attempts in 1..10 {
+            let wait = waited(attempts, held);
+            assert_eq!(wait, (5 << (attempts - 1)).min(600));
+            held += wait;
+        }
     }
 
     /// Records the outcome of the newest attempt.
