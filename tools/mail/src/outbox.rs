@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::sleep;
 use std::time::Duration;
 
 use hearth_bridge::program::{Delivered, FrameWriter, now};
@@ -29,9 +28,13 @@ const IDLE: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Largest text, in bytes.
 const TEXT_BYTES_MAX: usize = 512 * 1024;
-/// How often, and how often in vain, a copy is looked for, because the server may need a moment to file it.
-const LOOKS: usize = 4;
+/// How long a copy is looked for in vain, because the server may need a moment to file it, and the time between two looks.
+const LOOK_WITHIN: Duration = Duration::from_secs(6);
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// Seconds after which a copy is looked for again if the server could not be asked.
+const LOOK_PAUSE: u64 = 5;
+/// Seconds after which a delivery that waited for others too long is wanted again.
+const LATE_AGAIN: u64 = 1;
 const HOUR: Duration = Duration::from_secs(3_600);
 /// Bytes of a mail besides its files, at most about.
 const ENVELOPE: usize = 8 * 1024;
@@ -57,6 +60,10 @@ pub(crate) struct Outbox {
     pub(crate) session: Option<Smtp>,
     /// Deliveries of which certainly nothing was sent.
     pub(crate) unsent: BTreeSet<String>,
+    /// When the copies of deliveries were first looked for in vain.
+    pub(crate) looked: BTreeMap<String, Duration>,
+    /// Jobs whose copies are looked for again, with the time of it. Other jobs go on.
+    pub(crate) later: VecDeque<(Duration, Job)>,
     /// When mails went to an address.
     pub(crate) recent: BTreeMap<String, VecDeque<Duration>>,
 }
@@ -103,16 +110,15 @@ impl Outbox {
     /// Sends until the main loop ends.
     pub(crate) fn work(mut self) {
         loop {
-            match self.jobs.recv_timeout(IDLE) {
-                Ok(job) => {
-                    if self.carry_out(&job).is_err() {
-                        // The daemon is gone.
-                        return;
-                    }
-                    self.open.fetch_sub(1, Ordering::SeqCst);
-                }
+            match self.next() {
+                // With an error the daemon is gone.
+                Ok(job) => match self.carry_out(&job) {
+                    Ok(true) => drop(self.open.fetch_sub(1, Ordering::SeqCst)),
+                    Ok(false) => self.later.push_back((now() + LOOK_AGAIN, job)),
+                    Err(_) => return,
+                },
                 Err(RecvTimeoutError::Timeout) => {
-                    if let Some(session) = self.session.take() {
+                    if let Some(session) = self.session.take_if(|_| self.later.is_empty()) {
                         session.quit();
                     }
                 }
@@ -121,68 +127,97 @@ impl Outbox {
         }
     }
 
-    fn carry_out(&mut self, Job { deliver, came }: &Job) -> io::Result<()> {
+    fn next(&mut self) -> Result<Job, RecvTimeoutError> {
+        let moment = now();
+        match self.later.pop_front_if(|(due, _)| *due <= moment) {
+            Some((_, job)) => Ok(job),
+            None => {
+                let wait = self.later.front().map_or(IDLE, |(due, _)| due.saturating_sub(moment));
+                self.jobs.recv_timeout(wait)
+            }
+        }
+    }
+
+    /// Reports the outcome of a delivery; false if it has none yet.
+    fn carry_out(&mut self, Job { deliver, came }: &Job) -> io::Result<bool> {
         // The daemon would have given up on it before its outcome.
         let is_late = now().saturating_sub(*came) > PATIENCE && self.delivered.get(&deliver.id).is_none();
         let end = if is_late {
-            End::not(Sent::Retry, "the mail server is slow, and earlier mails had to wait for it".to_owned())
+            let why = "the mail server is slow, and earlier mails had to wait for it".to_owned();
+            End { after: Some(LATE_AGAIN), ..End::not(Sent::Retry, why) }
         } else {
-            self.deliver(deliver)?
+            let Some(end) = self.deliver(deliver)? else { return Ok(false) };
+            self.looked.remove(&deliver.id);
+            end
         };
         self.remove_files(deliver);
-        match end.result {
-            Sent::Retry if is_late => {}
-            Sent::Retry => {
-                if self.unsent.len() > 1_000 {
-                    self.unsent.clear();
-                }
-                self.unsent.insert(deliver.id.clone());
-            }
-            Sent::Delivered | Sent::Rejected | Sent::Uncertain | Sent::Absent => {
-                self.unsent.remove(&deliver.id);
-            }
+        if end.result != Sent::Retry {
+            self.unsent.remove(&deliver.id);
         }
         let (id, attempt) = (deliver.id.clone(), deliver.attempt);
         let End { result, message, why, after } = end;
         let outcome = Outcome { id, attempt, result, message_id: message, why, after };
-        self.writer.send(&FromBridge::Outcome { outcome })
+        self.writer.send(&FromBridge::Outcome { outcome })?;
+        Ok(true)
     }
 
-    fn deliver(&mut self, deliver: &Deliver) -> io::Result<End> {
+    /// How an attempt ended, if it did: the copy of a mail that may have been sent is looked for again.
+    fn deliver(&mut self, deliver: &Deliver) -> io::Result<Option<End>> {
         if let Some(known) = self.delivered.get(&deliver.id) {
-            return Ok(End::delivered(known.to_owned()));
+            return Ok(Some(End::delivered(known.to_owned())));
         }
         let plan = match self.plan(deliver) {
             Ok(plan) => plan,
-            Err(why) => return Ok(End::not(Sent::Rejected, why)),
+            Err(why) => return Ok(Some(End::not(Sent::Rejected, why))),
         };
         let may_be_sent = (deliver.attempt > 1 || deliver.repeated) && !self.unsent.contains(&deliver.id);
         if may_be_sent && self.settings.copies == Copies::ByServer {
             match self.was_sent(&plan.message_id) {
-                Ok(true) => return self.done(deliver, plan),
+                Ok(true) => return self.done(deliver, plan).map(Some),
+                Ok(false) if self.looks_again(&deliver.id) => return Ok(None),
                 Ok(false) => {}
                 Err(trouble) => {
                     let why = format!("it cannot be looked up whether this mail was sent: {trouble}");
-                    let after = Some(10);
-                    return Ok(End { result: Sent::Uncertain, message: None, why: Some(why), after });
+                    return Ok(Some(End { after: Some(LOOK_PAUSE), ..End::not(Sent::Retry, why) }));
                 }
             }
         }
         if let Some(after) = self.pause(&plan.to) {
             let why = format!("{} mails went to this address within an hour", self.settings.per_hour);
-            return Ok(End { result: Sent::Retry, message: None, why: Some(why), after: Some(after) });
+            self.is_unsent(deliver);
+            return Ok(Some(End { after: Some(after), ..End::not(Sent::Retry, why) }));
         }
         match self.send(deliver, &plan) {
             Ok(()) => {
                 self.state.works(Side::Outbox);
                 self.recent.entry(plan.to.clone()).or_default().push_back(now());
-                self.done(deliver, plan)
+                self.done(deliver, plan).map(Some)
             }
             Err(not) => {
                 self.session = None;
-                Ok(not.into())
+                if matches!(not, NotSent::Retry(_)) {
+                    self.is_unsent(deliver);
+                }
+                Ok(Some(not.into()))
             }
         }
+    }
+
+    /// Nothing was sent of this delivery, in this attempt or before.
+    fn is_unsent(&mut self, deliver: &Deliver) {
+        if self.unsent.len() > 1_000 {
+            self.unsent.clear();
+        }
+        self.unsent.insert(deliver.id.clone());
+    }
+
+    /// Whether a copy that is not there yet may still be filed.
+    fn looks_again(&mut self, id: &str) -> bool {
+        if self.looked.len() > 1_000 {
+            self.looked.clear();
+        }
+        let first = *self.looked.entry(id.to_owned()).or_insert_with(now);
+        now().saturating_sub(first) < LOOK_WITHIN
     }
 
     /// Remembers what was sent, before the daemon hears of it.
@@ -304,23 +339,15 @@ impl Outbox {
 
     /// Whether the server has filed a copy of a mail.
     fn was_sent(&self, message_id: &str) -> Result<bool, Trouble> {
-        for look in 0..LOOKS {
-            if look > 0 {
-                sleep(LOOK_AGAIN);
-            }
-            let mut imap = Imap::open(&self.settings, &self.trust, &self.token)?;
-            let mailbox = match &self.settings.sent {
-                Some(mailbox) => mailbox.clone(),
-                None => imap.sent_mailbox()?.ok_or_else(|| {
-                    Trouble::Odd("the server does not say where copies are; set `sent` to the mailbox".to_owned())
-                })?,
-            };
-            imap.examine(&mailbox)?;
-            if !imap.search(&format!("HEADER Message-ID \"{message_id}\""))?.is_empty() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let mut imap = Imap::open(&self.settings, &self.trust, &self.token)?;
+        let mailbox = match &self.settings.sent {
+            Some(mailbox) => mailbox.clone(),
+            None => imap.sent_mailbox()?.ok_or_else(|| {
+                Trouble::Odd("the server does not say where copies are; set `sent` to the mailbox".to_owned())
+            })?,
+        };
+        imap.examine(&mailbox)?;
+        Ok(!imap.search(&format!("HEADER Message-ID \"{message_id}\""))?.is_empty())
     }
 }
 

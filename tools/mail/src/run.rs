@@ -1,6 +1,6 @@
 //! The main loop: talks with the daemon.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -91,6 +91,8 @@ pub fn run() -> io::Result<()> {
         files: PathBuf::from(&hello.files),
         session: None,
         unsent: BTreeSet::new(),
+        looked: BTreeMap::new(),
+        later: VecDeque::new(),
         recent: BTreeMap::new(),
     };
     std::thread::Builder::new().name("outbox".to_owned()).spawn(move || outbox.work())?;

@@ -13,6 +13,8 @@ use crate::{Attempted, Deliver, DeliverAct, FromBridge, Outcome, Sent};
 
 /// How long a delivery may wait for others.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Seconds after which a delivery that waited for others too long is wanted again.
+const LATE_AGAIN: u64 = 1;
 
 /// A delivery, and when it came.
 #[derive(Debug)]
@@ -113,7 +115,8 @@ impl Post {
             Some(message) => End::delivered(message),
             // The daemon would have given up on it before its outcome.
             None if now().saturating_sub(*came) > PATIENCE => {
-                End::not(Sent::Retry, "the server is slow, and earlier messages had to wait for it")
+                let why = "the server is slow, and earlier messages had to wait for it";
+                End { after: Some(LATE_AGAIN), ..End::not(Sent::Retry, why) }
             }
             None => match send(deliver) {
                 Ok(message) => {
