@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A chat server for tests of bridges, and the people on it: `serve PORT-FILE`, `say TEXT`, `heard`.
+"""A chat server for tests of bridges, and the people on it: `serve PORT-FILE`, `say TEXT…`, `heard`.
 
 `say` and `heard` find the server by the file that CHAT_PORT names. One request per connection, one JSON object per
 line. The server recognises a repeated message of the bot by its key."""
@@ -43,6 +43,7 @@ if sys.argv[1] == "serve":
     os.rename(sys.argv[2] + ".new", sys.argv[2])
     server.serve_forever()
 elif sys.argv[1] == "say":
-    ask({"write": sys.argv[2]})
+    for text in sys.argv[2:]:
+        ask({"write": text})
 else:
     print("\n".join(ask({"heard": True})["heard"]))

@@ -2,8 +2,9 @@
 """People with mailboxes, for tests of the bridge `hearth-mail`, on a real Dovecot and Postfix with OpenDKIM.
 
 `serve DIRECTORY` starts the servers on ports of this machine; the others find them by the directory that MAIL_PEOPLE
-names. `say TEXT`: Ann writes to the bot. `mail JSON`: anybody writes anything. `heard`: everything that the bot sent
-to Ann, as text. `mails ADDRESS`: a mailbox, as JSON. `imap stop`, `imap start`. It needs root, as Postfix does."""
+names. `say TEXT…`: Ann writes to the bot. `mail JSON`: anybody writes anything. `heard`: everything that the bot sent
+to Ann, as text. `mails ADDRESS`: a mailbox, as JSON; `new ADDRESS`: only what no earlier `new` had. `imap stop`, `imap start`.
+It needs root, as Postfix does."""
 import base64, email, email.message, email.policy, hashlib, json, os, re, shutil, smtplib, socket, subprocess, sys, time
 
 HERE = sys.argv[2] if sys.argv[1] == "serve" else os.environ["MAIL_PEOPLE"]
@@ -66,9 +67,9 @@ service lmtp {{
   }}
 }}
 service auth {{
-  inet_listener {{
-    address = 127.0.0.1
-    port = {auth}
+  unix_listener {here}/auth {{
+    mode = 0660
+    group = postfix
   }}
 }}
 namespace inbox {{
@@ -110,7 +111,9 @@ smtpd_tls_security_level = may
 smtpd_tls_auth_only = yes
 smtpd_sasl_auth_enable = yes
 smtpd_sasl_type = dovecot
-smtpd_sasl_path = inet:127.0.0.1:{auth}
+# A path, not a port: a process of Postfix that kept a connection to a port learns that Dovecot has closed it only
+# from the answer to the next login, which it then refuses with 454. With a path it connects again.
+smtpd_sasl_path = {here}/auth
 maillog_file = {here}/postfix.log
 maillog_file_prefixes = {here}
 message_size_limit = 2000000
@@ -174,9 +177,17 @@ def wait(port):
             time.sleep(0.05)
     sys.exit("nothing listens on port %d" % port)
 
+def dovecot():
+    """Starts Dovecot. A connection from this machine may have got its port while it was away, for a moment."""
+    for _ in range(100):
+        if subprocess.run(["dovecot", "-c", at("dovecot.conf")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0:
+            return wait(ports()["imap"])
+        time.sleep(0.1)
+    sys.exit("Dovecot does not start: " + open(at("dovecot.log")).read()[-500:])
+
 def serve():
     os.chmod(HERE, 0o755)
-    names = ("imap", "lmtp", "auth", "smtp", "milter")
+    names = ("imap", "lmtp", "smtp", "milter")
     values = dict(zip(names, free_ports(len(names))), here=HERE, password=PASSWORD)
     for directory in ("run", "homes", "spool", "postfix"):
         os.mkdir(at(directory))
@@ -189,7 +200,7 @@ def serve():
     with open(at("ports"), "w") as file:
         json.dump({name: values[name] for name in names}, file)
     milter = subprocess.Popen(["opendkim", "-f", "-x", at("opendkim.conf")], stderr=open(at("opendkim.log"), "w"))
-    run("dovecot", "-c", at("dovecot.conf"))
+    dovecot()
     subprocess.run(["postfix", "-c", HERE, "start"], check=True, stdout=open(at("start.log"), "w"), stderr=subprocess.STDOUT)
     for name in names:
         wait(values[name])
@@ -235,20 +246,22 @@ def post(mail):
     with smtplib.SMTP("127.0.0.1", ports()["smtp"]) as server:
         server.sendmail(mail.get("envelope", "ann@friend.test"), [BOT], raw)
 
-def mails(address):
+def mails(address, taken=None):
+    """A mailbox without what is in `taken`, to which it adds."""
     name, domain = address.split("@")
-    found = []
+    taken, found = set() if taken is None else taken, []
     for part in ("cur", "new"):
         directory = at("homes", domain, name.split("+")[0], part)
         if os.path.isdir(directory):
-            found += [os.path.join(directory, file) for file in os.listdir(directory)]
+            found += [path for path in (os.path.join(directory, file) for file in os.listdir(directory)) if path not in taken]
     found.sort(key=lambda path: (os.stat(path).st_mtime_ns, path))
-    result, taken = [], set()
+    result = []
     for path in found:
+        taken.add(path)
         message = email.message_from_binary_file(open(path, "rb"), policy=email.policy.default)
         # Postfix hands a mail over again if Dovecot stopped before it said that it has it. It is the same mail with the same
         # number in its queue, which the first server's header has.
-        first = (message.get_all("Received") or [path])[-1]
+        first = (message.get_all("Received") or [message["Message-ID"]])[-1]
         if first in taken:
             continue
         taken.add(first)
@@ -262,18 +275,28 @@ def mails(address):
         })
     return result
 
+def new(address):
+    file = at("shown-" + address)
+    taken = set(json.load(open(file))) if os.path.exists(file) else set()
+    found = mails(address, taken)
+    with open(file, "w") as shown:
+        json.dump(list(taken), shown)
+    return found
+
 if sys.argv[1] == "serve":
     serve()
 elif sys.argv[1] == "say":
-    post({"text": sys.argv[2]})
+    for text in sys.argv[2:]:
+        post({"text": text})
 elif sys.argv[1] == "mail":
     post(json.loads(sys.argv[2]))
 elif sys.argv[1] == "imap" and sys.argv[2] == "stop":
     run("dovecot", "-c", at("dovecot.conf"), "stop")
 elif sys.argv[1] == "imap":
-    run("dovecot", "-c", at("dovecot.conf"))
-    wait(ports()["imap"])
+    dovecot()
 elif sys.argv[1] == "mails":
     print(json.dumps(mails(sys.argv[2])))
+elif sys.argv[1] == "new":
+    print(json.dumps(new(sys.argv[2])))
 else:
     print("\n".join(mail["text"] for mail in mails("ann@friend.test")))

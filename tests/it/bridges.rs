@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::host::beside::failing;
 use crate::host::bridge_programs::{kill, kit, kit_within, program};
-use crate::host::chaos::Chaos;
+use crate::host::chaos::{Chaos, words};
 use crate::host::discord::Discord;
 use crate::host::documents::generated;
 use crate::host::mail::Mail;
@@ -413,7 +413,7 @@ fn nothing_is_lost_or_doubled_when_bridge_and_daemon_are_killed() {
     connected(&mut net, &bridge);
     let heard = |net: &Net| net.people(&["heard"]).lines().map(str::to_owned).collect::<Vec<_>>();
     for (number, burst) in chaos.bursts() {
-        burst.iter().for_each(|text| drop(net.people(&["say", text])));
+        net.people(&[&["say"], &words(burst)[..]].concat());
         std::thread::sleep(std::time::Duration::from_millis(37 * (number as u64 % 5)));
         match number % 4 {
             1 => running(&bridge).into_iter().for_each(kill),

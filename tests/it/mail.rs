@@ -1,12 +1,13 @@
 //! `hearth-mail` between a daemon and a real mail system.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::host::bridge_programs::{kill, program, running};
-use crate::host::chaos::{Chaos, texts};
+use crate::host::chaos::{Chaos, texts, words};
 use crate::host::mail::Mail;
 use crate::host::{wait_for, wait_for_or};
 
@@ -19,6 +20,11 @@ impl Mail {
     /// What the bot wrote to Ann.
     fn answers(&self) -> Vec<Value> {
         serde_json::from_str(&self.people(&["mails", "ann@friend.test"])).unwrap()
+    }
+
+    /// The same without what earlier calls returned: a long conversation is read once.
+    fn new_answers(&self) -> Vec<Value> {
+        serde_json::from_str(&self.people(&["new", "ann@friend.test"])).unwrap()
     }
 
     /// The first answer with a text.
@@ -145,9 +151,13 @@ fn nothing_is_lost_or_doubled_by_mail() {
     let Some(mut mail) = Mail::start() else { return };
     mail.connect("provider = \"echo\"");
     let chaos = Chaos::new(5);
-    let shown = |mail: &Mail| texts(&mail.answers());
+    let heard = RefCell::new(Vec::new());
+    let shown = |mail: &Mail| {
+        heard.borrow_mut().extend(texts(&mail.new_answers()));
+        heard.borrow().clone()
+    };
     for (number, burst) in chaos.bursts() {
-        burst.iter().for_each(|text| drop(mail.people(&["say", text])));
+        mail.people(&[&["say"], &words(burst)[..]].concat());
         std::thread::sleep(Duration::from_millis(97 * (number as u64 % 5)));
         match number % 4 {
             0 => {

@@ -1,5 +1,6 @@
 //! `hearth-matrix` between a daemon and a real Synapse.
 
+use std::cell::RefCell;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::host::bridge_programs::{self, kill, running};
-use crate::host::chaos::Chaos;
+use crate::host::chaos::{Chaos, words};
 use crate::host::matrix::Matrix;
 use crate::host::{wait_for, wait_for_or};
 
@@ -52,21 +53,21 @@ impl Matrix {
 
     /// What the bot sent to a room, as a person who is there sees it, in its order.
     fn answers(&self, person: &str, room: &str) -> Vec<Value> {
+        self.answers_since(&mut String::new(), person, room)
+    }
+
+    /// The same after a place, which it moves to the end: a long conversation is read once.
+    fn answers_since(&self, from: &mut String, person: &str, room: &str) -> Vec<Value> {
         let is_ours = |event: &&Value| event["sender"] == "@bot:hearth.test" && event["type"] == "m.room.message";
-        let (mut found, mut from) = (Vec::new(), String::new());
+        let mut found = Vec::new();
         loop {
             let path = format!("rooms/{}/messages?dir=f&limit=1000{from}", part(room));
             let page = self.asks(person, ("GET", &path), &json!({}));
             let events = page["chunk"].as_array().unwrap().iter();
             found.extend(events.filter(is_ours).map(|event| event["content"].clone()));
             let Some(end) = page["end"].as_str() else { return found };
-            from = format!("&from={end}");
+            *from = format!("&from={end}");
         }
-    }
-
-    /// The texts that Ann got.
-    fn bodies(&self, room: &str) -> Vec<String> {
-        self.answers("ann", room).iter().map(|content| content["body"].as_str().unwrap().to_owned()).collect()
     }
 
     /// The first answer with a text.
@@ -310,8 +311,14 @@ fn nothing_is_lost_or_doubled_by_matrix() {
     let room = matrix.read("room");
     matrix.connect(None);
     let mut chaos = Chaos::new(6);
+    let (from, heard) = (RefCell::new(String::new()), RefCell::new(Vec::new()));
+    let shown = |matrix: &Matrix| {
+        let new = matrix.answers_since(&mut from.borrow_mut(), "ann", &room);
+        heard.borrow_mut().extend(new.iter().map(|content| content["body"].as_str().unwrap().to_owned()));
+        heard.borrow().clone()
+    };
     for (number, burst) in chaos.bursts() {
-        burst.iter().for_each(|text| drop(matrix.people(&["say", text])));
+        matrix.people(&[&["say"], &words(burst)[..]].concat());
         std::thread::sleep(Duration::from_millis(97 * (number as u64 % 5)));
         match number % 4 {
             0 => {
@@ -325,14 +332,14 @@ fn nothing_is_lost_or_doubled_by_matrix() {
                 matrix.host.start();
             }
         }
-        chaos.follow(number, || matrix.bodies(&room), || matrix.host.unfinished());
+        chaos.follow(number, || shown(&matrix), || matrix.host.unfinished());
     }
     // More than the server puts into one answer.
     matrix.host.stop();
     matrix.people(&["many", "120"]);
     matrix.host.start();
     chaos.texts.extend((0..120).map(|number| format!("many-{number}.")));
-    chaos.once(|| matrix.bodies(&room), || matrix.host.unfinished());
+    chaos.once(|| shown(&matrix), || matrix.host.unfinished());
     assert_eq!(matrix.host.rows("bodies").len(), chaos.texts.len(), "each message is stored once");
     matrix.host.check();
 }

@@ -75,6 +75,11 @@ impl Chaos {
     }
 }
 
+/// Texts as words of a command.
+pub(crate) fn words(texts: &[String]) -> Vec<&str> {
+    texts.iter().map(String::as_str).collect()
+}
+
 /// The texts of messages.
 pub(crate) fn texts(messages: &[Value]) -> Vec<String> {
     messages.iter().filter_map(|message| message["text"].as_str()).map(str::to_owned).collect()
