@@ -36,6 +36,7 @@ mod programs;
 #[cfg(test)]
 mod prompt;
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests look for Python as their own environment says")]
 #[path = "../../../../tests/it/host/python.rs"]
 mod python;
 #[cfg(test)]
