@@ -100,7 +100,9 @@ fn store(
 /// A session of an agent by its id.
 pub(crate) fn load(tx: &Tx<'_, '_>, id: SessionId) -> Result<Option<ChatSession>> {
     let Some(workspace) = tx.db.sessions_by_id.get(tx, &id)? else { return Ok(None) };
-    Ok(tx.db.sessions.require(tx, &SessionKey { workspace, session: id })?.chat())
+    let key = SessionKey { workspace, session: id };
+    let row = tx.once(Basis::Sessions, &key, || tx.db.sessions.require(tx, &key))?;
+    Ok(Session::clone(&row).chat())
 }
 
 /// The workspace in which an agent's sessions live. It never changes.
