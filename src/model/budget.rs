@@ -202,13 +202,11 @@ impl Party {
     }
 
     /// The scopes that it is part of.
-    #[must_use]
-    pub fn scopes(&self) -> Vec<SpendScope> {
-        let mut scopes = vec![SpendScope::All, SpendScope::Agent(self.agent)];
-        scopes.extend(self.chat.map(SpendScope::Chat));
-        scopes.extend(self.task.map(SpendScope::Task));
-        scopes.extend(self.person.clone().map(SpendScope::Person));
-        scopes
+    pub fn scopes(&self) -> impl Iterator<Item = SpendScope> {
+        let chat = self.chat.map(SpendScope::Chat);
+        let task = self.task.map(SpendScope::Task);
+        let person = self.person.clone().map(SpendScope::Person);
+        [Some(SpendScope::All), Some(SpendScope::Agent(self.agent)), chat, task, person].into_iter().flatten()
     }
 }
 

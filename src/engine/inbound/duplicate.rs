@@ -59,7 +59,7 @@ fn look_again(
         if let Some(session) = sessions::load(tx, message.session)?.filter(|_| !awaited) {
             let of = SessionRef { id: message.session, session: &session, agent: &agent };
             let message = mailbox_view::view(tx, id)?;
-            dispatch::dispatch_visibly(tx, DueMessage { of, message })?;
+            dispatch::dispatch_visibly(tx, DueMessage { of, message, sender: None })?;
         }
         threads::engaged(tx, message.agent, &wiring, heard)?;
         (report.decision, report.why) = (Decision::Engaged, Reason::RaisedToTrigger);

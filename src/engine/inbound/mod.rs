@@ -37,7 +37,7 @@ pub(crate) fn route(tx: &mut Tx<'_, '_>, event: &InboundEvent) -> Result<Reply> 
     if let Some(answered) = answer::answer(tx, event)? {
         return Ok(answered);
     }
-    let known = chats::known(tx, &event.source)?;
+    let known = chats::known(tx, &event.source.channel, &event.source.platform_id)?;
     let (chat_id, mut chat) = match &*known {
         Some((id, chat)) => (*id, Cow::Borrowed(chat)),
         None if event.mention && unheard::ignores(tx, event)? => {

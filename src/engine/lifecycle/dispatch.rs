@@ -1,11 +1,12 @@
 //! Dispatches queued messages to an agent's live incarnation, or starts a new one.
 
 use crate::Result;
-use crate::lifecycle::budget::Judgement;
+use crate::lifecycle::budget::{Judgement, Unjudged};
 use crate::lifecycle::capacity::CapacityLimit;
 use crate::lifecycle::fallback::{ChosenProvider, Next};
 use crate::lifecycle::mailbox_view::SessionRef;
 use crate::lifecycle::{budget, capacity, fallback, halt, mailbox_view, rate_limit, start_backoff, unattended};
+use crate::model::address::UserId;
 use crate::model::effect::{Effect, ExportedMessage, Launch};
 use crate::model::id::{MessageId, SessionId};
 use crate::model::incarnation::{Incarnation, IncarnationId, Phase};
@@ -34,7 +35,7 @@ pub(crate) fn dispatch_session(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<Opt
     }
     let Some(session) = sessions::load(tx, id)? else { return Ok(None) };
     let agent = tx.db.agents.require(tx, &session.agent)?;
-    dispatch_to(tx, SessionRef { id, session: &session, agent: &agent }, None)
+    dispatch_to(tx, SessionRef { id, session: &session, agent: &agent }, None, None)
 }
 
 /// A message that has just been queued in a session.
@@ -43,6 +44,15 @@ pub(crate) struct DueMessage<'a> {
     pub(crate) of: SessionRef<'a>,
     /// The message.
     pub(crate) message: ExportedMessage,
+    /// The person who sent it, if that is at hand.
+    pub(crate) sender: Option<&'a UserId>,
+}
+
+/// Such a message, for what looks at it.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrived<'a> {
+    pub(crate) message: &'a ExportedMessage,
+    pub(crate) sender: Option<&'a UserId>,
 }
 
 /// Like [`dispatch_due`], but loads the message first.
@@ -54,16 +64,16 @@ pub(crate) fn dispatch_message(
     let Some(session) = sessions::load(tx, id)? else { return Ok(None) };
     let agent = tx.db.agents.require(tx, &session.agent)?;
     let message = mailbox_view::view(tx, message)?;
-    dispatch_due(tx, DueMessage { of: SessionRef { id, session: &session, agent: &agent }, message })
+    dispatch_due(tx, DueMessage { of: SessionRef { id, session: &session, agent: &agent }, message, sender: None })
 }
 
 /// Like [`dispatch_session`], for one message that has just been queued. The others were exported when they were
 /// queued.
 pub(crate) fn dispatch_due(
     tx: &mut Tx<'_, '_>,
-    DueMessage { of, message }: DueMessage<'_>,
+    DueMessage { of, message, sender }: DueMessage<'_>,
 ) -> Result<Option<CapacityLimit>> {
-    if oldest(tx, of.id)?.is_none() { Ok(None) } else { dispatch_to(tx, of, Some(message)) }
+    if oldest(tx, of.id)?.is_none() { Ok(None) } else { dispatch_to(tx, of, Some(message), sender) }
 }
 
 /// Like [`dispatch_due`], for a person's message. If something was dispatched, shows that the agent is typing, where
@@ -97,6 +107,7 @@ fn dispatch_to(
     tx: &mut Tx<'_, '_>,
     of: SessionRef<'_>,
     arrived: Option<ExportedMessage>,
+    sender: Option<&UserId>,
 ) -> Result<Option<CapacityLimit>> {
     let incarnation = match of.session.live {
         Some(number) => {
@@ -117,7 +128,8 @@ fn dispatch_to(
     if unattended::holds(tx, of, arrived.as_ref().map(|message| message.id))? {
         return Ok(None);
     }
-    let Affordable { provider, judgement } = affordable(tx, of, provider, arrived.as_ref())?;
+    let queued = budget::unjudged(tx, of, arrived.as_ref().map(|message| Arrived { message, sender }))?;
+    let Affordable { provider, judgement } = affordable(tx, of, provider, &queued)?;
     let drives = provider.drives(tx, of.id)?;
     // The failed starts were those of another provider, unless it drives the session already. A turn under way goes on
     // with its provider, and with what arrives meanwhile.
@@ -178,15 +190,15 @@ fn affordable(
     tx: &Tx<'_, '_>,
     of: SessionRef<'_>,
     provider: ChosenProvider,
-    arrived: Option<&ExportedMessage>,
+    queued: &[Unjudged],
 ) -> Result<Affordable> {
-    if budget::none(tx)? {
+    if queued.is_empty() {
         return Ok(Affordable { provider, judgement: Judgement::default() });
     }
-    let judgement = budget::judge(tx, of, provider.is_free(tx, of)?, arrived)?;
+    let judgement = budget::judge(tx, of, budget::costs_nothing(tx, of, &provider)?, queued)?;
     let Some(budget) = judgement.waits_for() else { return Ok(Affordable { provider, judgement }) };
     let Some(free) = fallback::free(tx, of, &budget)? else { return Ok(Affordable { provider, judgement }) };
-    let judgement = budget::judge(tx, of, true, arrived)?;
+    let judgement = budget::judge(tx, of, true, queued)?;
     Ok(Affordable { provider: free, judgement })
 }
 

@@ -199,5 +199,5 @@ fn release(tx: &mut Tx<'_, '_>, id: MessageId) -> Result<()> {
     let agent = tx.db.agents.require(tx, &message.agent)?;
     let of = SessionRef { id: message.session, session: &session, agent: &agent };
     let message = mailbox_view::view(tx, id)?;
-    dispatch::dispatch_visibly(tx, DueMessage { of, message }).map(drop)
+    dispatch::dispatch_visibly(tx, DueMessage { of, message, sender: None }).map(drop)
 }

@@ -7,7 +7,7 @@ use crate::lifecycle::mailbox_view::SessionRef;
 use crate::model::entity::Agent;
 use crate::model::id::{MessageId, SessionId};
 use crate::model::message::{Completion, Message, MessageState};
-use crate::rows::{session_files, sessions};
+use crate::rows::{agents, session_files, sessions};
 use crate::state::{InboxKey, Read, Tables};
 use crate::tx::Tx;
 
@@ -94,7 +94,7 @@ pub(crate) fn withdraw(tx: &mut Tx<'_, '_>, session: SessionId) -> Result<()> {
         return Ok(());
     }
     let Some(row) = sessions::load(tx, session)? else { return Ok(()) };
-    let agent = tx.db.agents.require(tx, &row.agent)?;
+    let agent = agents::known(tx, row.agent)?;
     if waits_for_person(tx.db, tx, session, &agent)?.is_none() {
         return Ok(());
     }

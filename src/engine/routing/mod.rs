@@ -322,7 +322,7 @@ impl<'a> FanOut<'a> {
                 transcripts: transcripts::of(tx.db, tx, body, &self.event.attachments)?,
             };
             let of = SessionRef { id: session, session: &row, agent };
-            dispatch::dispatch_visibly(tx, DueMessage { of, message })?;
+            dispatch::dispatch_visibly(tx, DueMessage { of, message, sender: self.sender })?;
         }
         Ok((session, message))
     }

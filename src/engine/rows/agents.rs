@@ -8,15 +8,21 @@ use crate::model::incarnation::SpecDigest;
 use crate::model::session::ChatSession;
 use crate::rows::session_providers;
 use crate::rules::{launch_spec, texts};
-use crate::state::{Read, Tables, Text};
+use crate::state::{Basis, Read, Tables, Text};
 use crate::time::zone::Zone;
 use crate::tx::Tx;
 use crate::{Result, readable};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Whether an agent was removed.
 pub(crate) fn is_removed(tx: &Tx<'_, '_>, agent: AgentId) -> Result<bool> {
     Ok(tx.db.agents.get(tx, &agent)?.is_none_or(|agent| agent.archived.is_some()))
+}
+
+/// An agent, read once for inputs that are committed together.
+pub(crate) fn known(tx: &Tx<'_, '_>, id: AgentId) -> Result<Arc<Agent>> {
+    tx.once(Basis::Decisions, &id, || tx.db.agents.require(tx, &id))
 }
 
 /// What a session's next incarnation has besides the settings of its agent.

@@ -9,14 +9,13 @@ use crate::model::id::SessionId;
 use crate::model::message::Message;
 use crate::model::spend::{Amounts, Money, SpendScope};
 use crate::model::time::{Day, Timestamp};
-use crate::rows::{settings, spend};
-use crate::rules::budgets;
+use crate::rows::{chats, settings, spend};
+use crate::rules::budgets::{self, Today};
 use crate::state::{Basis, ChatKey, InboxKey, PersonKey, Read, ScopeKey, Tables, Text};
-use crate::time::local;
 use crate::time::zone::Zone;
 use crate::tx::Tx;
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// Reservations that are added up, more than there are messages under way.
@@ -120,19 +119,6 @@ pub(crate) struct Expected {
     pub(crate) tokens: u64,
 }
 
-/// The date of the installation's users.
-pub(crate) struct Today<'a> {
-    now: Timestamp,
-    zone: &'a Zone,
-    day: Day,
-}
-
-impl<'a> Today<'a> {
-    pub(crate) fn of(now: Timestamp, zone: &'a Zone) -> Self {
-        Self { now, zone, day: local::day(now, zone) }
-    }
-}
-
 /// All budgets, for people and programs. `zone` is the machine's.
 ///
 /// # Errors
@@ -143,7 +129,7 @@ pub fn budgets(db: &Tables, txn: &Read<'_>, now: Timestamp, zone: &Zone) -> Resu
         return Ok(Vec::new());
     }
     let configured = settings.timezone.and_then(|name| Zone::parse(&name).ok());
-    let today = Today::of(now, configured.as_ref().unwrap_or(zone));
+    let today = Today::of(now, configured.unwrap_or_else(|| zone.clone()));
     let reserved = Reservations::read(db, txn)?;
     let account = |budget: Budget| {
         let state = db.budget_states.get(txn, &Text::new(budget.name())?)?;
@@ -165,14 +151,15 @@ pub(crate) fn of_party(
     session: SessionId,
     party: &Party,
 ) -> Result<Vec<BudgetAccount>> {
-    let zone = settings::zone_of(tx, of);
-    let today = Today::of(tx.now.wall, &zone);
-    let reserved = reservations(tx)?;
-    let mut found = Vec::new();
+    let today = settings::today(tx, of);
+    let (reserved, states, mut totals) = (reservations(tx)?, states(tx)?, spend::totals_of_periods(tx)?);
+    let mut found = Vec::with_capacity(of.budgets.len());
     for budget in &of.budgets {
-        let Some(scope) = resolved(tx.db, tx, &budget.scope)?.filter(|scope| party.is_in(scope)) else { continue };
-        let mut account = account(budget.clone(), state_of(tx, budget)?, &today);
-        account.spent = spend::total_of_period(tx, &ScopeKey::of(&scope)?, account.state.from..=today.day)?;
+        let Some(scope) = counted(tx, &budget.scope)?.filter(|scope| party.is_in(scope)) else { continue };
+        let name = if states.is_empty() { None } else { Some(Text::new(budget.name())?) };
+        let state = states.iter().find(|(known, _)| Some(known) == name.as_ref()).map(|(_, state)| state.clone());
+        let mut account = account(budget.clone(), state, &today);
+        account.spent = spend::total_of_period(tx, &mut totals, &scope, account.state.from..=today.day)?;
         (account.reserved_money, account.reserved_tokens) = reserved.within(&scope, Some(session));
         account.scope = Some(scope);
         found.push(account);
@@ -183,7 +170,7 @@ pub(crate) fn of_party(
 /// What is set aside for messages, in memory.
 #[derive(Default, Clone)]
 pub(crate) struct Reservations {
-    all: BTreeMap<InboxKey, Reservation>,
+    all: BTreeMap<SessionId, BTreeMap<u64, Reservation>>,
     /// Those that set an amount aside.
     bearing: BTreeMap<InboxKey, Reservation>,
     /// The sums of these.
@@ -208,7 +195,7 @@ impl Reservations {
 
     fn insert(&mut self, key: InboxKey, row: &Reservation) {
         self.remove(key);
-        self.all.insert(key, row.clone());
+        self.all.entry(key.session).or_default().insert(key.seq, row.clone());
         if row.is_bearing() {
             self.bearing.insert(key, row.clone());
             self.count(row, u128::saturating_add);
@@ -216,7 +203,12 @@ impl Reservations {
     }
 
     fn remove(&mut self, key: InboxKey) {
-        self.all.remove(&key);
+        if let Entry::Occupied(mut of_session) = self.all.entry(key.session) {
+            of_session.get_mut().remove(&key.seq);
+            if of_session.get().is_empty() {
+                of_session.remove();
+            }
+        }
         if let Some(row) = self.bearing.remove(&key) {
             self.count(&row, u128::saturating_sub);
         }
@@ -224,11 +216,15 @@ impl Reservations {
 
     fn count(&mut self, row: &Reservation, how: fn(u128, u128) -> u128) {
         for scope in row.party.scopes() {
-            let mut sum = self.sums.remove(&scope).unwrap_or_default();
+            let mut known = match self.sums.entry(scope) {
+                Entry::Occupied(known) => known,
+                Entry::Vacant(new) => new.insert_entry(ReservedSum::default()),
+            };
+            let sum = known.get_mut();
             sum.money = how(sum.money, row.money.as_micros().into());
             sum.tokens = how(sum.tokens, row.tokens.into());
-            if sum != ReservedSum::default() {
-                self.sums.insert(scope, sum);
+            if *sum == ReservedSum::default() {
+                known.remove();
             }
         }
     }
@@ -246,25 +242,21 @@ impl Reservations {
         (Money::micros(narrow(sum.money)), narrow(sum.tokens))
     }
 
-    /// Those of a session's messages, in their order.
-    pub(crate) fn of_session(&self, session: SessionId) -> impl Iterator<Item = (&InboxKey, &Reservation)> {
-        self.all.range(whole(session))
+    /// Those of a session's messages, by their positions.
+    pub(crate) fn of_session(&self, session: SessionId) -> Option<&BTreeMap<u64, Reservation>> {
+        self.all.get(&session)
     }
 
     /// Those of them that set an amount aside.
     pub(crate) fn bearing_of(&self, session: SessionId) -> impl Iterator<Item = &Reservation> {
-        self.bearing.range(whole(session)).map(|(_, row)| row)
+        let whole = InboxKey { session, seq: 0 }..=InboxKey { session, seq: u64::MAX };
+        self.bearing.range(whole).map(|(_, row)| row)
     }
 
     /// That of a message.
     pub(crate) fn of_message(&self, key: InboxKey) -> Option<&Reservation> {
-        self.all.get(&key)
+        self.all.get(&key.session)?.get(&key.seq)
     }
-}
-
-/// All positions of a session.
-const fn whole(session: SessionId) -> RangeInclusive<InboxKey> {
-    InboxKey { session, seq: 0 }..=InboxKey { session, seq: u64::MAX }
 }
 
 /// What is set aside for messages. The rows are read once, and what is in memory changes with them.
@@ -278,11 +270,11 @@ pub(crate) fn settings(tx: &Tx<'_, '_>) -> Result<Arc<Settings>> {
 }
 
 /// A budget of which nothing was used and nothing is set aside yet.
-fn account(budget: Budget, state: Option<BudgetState>, today: &Today<'_>) -> BudgetAccount {
+fn account(budget: Budget, state: Option<BudgetState>, today: &Today) -> BudgetAccount {
     let from = budget.per.first_day(today.day);
     let state = state.filter(|state| state.from == from);
     BudgetAccount {
-        until: budgets::end_of(budget.per, today.now, today.zone),
+        until: today.end_of(budget.per),
         state: state.unwrap_or(BudgetState { from, ..BudgetState::default() }),
         spent: Amounts::default(),
         reserved_money: Money::ZERO,
@@ -292,15 +284,10 @@ fn account(budget: Budget, state: Option<BudgetState>, today: &Today<'_>) -> Bud
     }
 }
 
-/// What people allowed and were told of a budget. Most have no row: all rows are read once.
-fn state_of(tx: &Tx<'_, '_>, budget: &Budget) -> Result<Option<BudgetState>> {
+/// What people allowed and were told of budgets, by their names. Most have no row: all rows are read once.
+fn states(tx: &Tx<'_, '_>) -> Result<Arc<Vec<(Text, BudgetState)>>> {
     let read = || tx.db.budget_states.collect_range(tx, .., tx.policy.rows_per_input);
-    let all = tx.once(Basis::BudgetStates, &(), read)?;
-    if all.is_empty() {
-        return Ok(None);
-    }
-    let name = Text::new(budget.name())?;
-    Ok(all.iter().find(|(known, _)| *known == name).map(|(_, state)| state.clone()))
+    tx.once(Basis::BudgetStates, &(), read)
 }
 
 /// What a budget counts; none if there is no such agent or chat.
@@ -314,6 +301,14 @@ fn resolved(db: &Tables, txn: &Read<'_>, scope: &BudgetScope) -> Result<Option<S
         BudgetScope::Person(person) => Some(SpendScope::Person(person.clone())),
         BudgetScope::Task(task) => Some(SpendScope::Task(*task)),
     })
+}
+
+/// Like [`resolved`]. The chat of a message is known already.
+fn counted(tx: &Tx<'_, '_>, scope: &BudgetScope) -> Result<Option<SpendScope>> {
+    match scope {
+        BudgetScope::Chat(channel, id) => Ok(chats::id_of(tx, channel, id)?.map(SpendScope::Chat)),
+        _ => resolved(tx.db, tx, scope),
+    }
 }
 
 /// Changes what people allowed and were told of a budget. Returns what `change` does.
@@ -379,32 +374,22 @@ fn release(tx: &mut Tx<'_, '_>, key: InboxKey) -> Result<()> {
 
 /// Releases what is set aside for a session's messages.
 pub(crate) fn release_session(tx: &mut Tx<'_, '_>, session: SessionId) -> Result<bool> {
-    if tx.db.reservations.is_empty(tx)? {
-        return Ok(false);
+    let seqs: Vec<u64> = reservations(tx)?.of_session(session).into_iter().flat_map(BTreeMap::keys).copied().collect();
+    for seq in &seqs {
+        release(tx, InboxKey { session, seq: *seq })?;
     }
-    let keys: Vec<InboxKey> = reservations(tx)?.of_session(session).map(|(key, _)| *key).collect();
-    for key in &keys {
-        release(tx, *key)?;
-    }
-    Ok(!keys.is_empty())
+    Ok(!seqs.is_empty())
 }
 
 /// Releases what is set aside for a message that is not under way any more.
 pub(crate) fn message_changed(tx: &mut Tx<'_, '_>, before: &Message, after: &Message) -> Result<()> {
     use crate::model::message::Waits;
     let (was, is) = (before.waits(), after.waits());
-    if was == is || is == Some(Waits::Turn) || reserved_for(tx, after)?.is_none() {
+    let key = InboxKey::of(after);
+    if was == is || is == Some(Waits::Turn) || reservations(tx)?.of_message(key).is_none() {
         return Ok(());
     }
-    release(tx, InboxKey::of(after))
-}
-
-/// What is set aside for a message.
-pub(crate) fn reserved_for(tx: &Tx<'_, '_>, message: &Message) -> Result<Option<Reservation>> {
-    match tx.db.reservations.is_empty(tx)? {
-        true => Ok(None),
-        false => Ok(reservations(tx)?.of_message(InboxKey::of(message)).cloned()),
-    }
+    release(tx, key)
 }
 
 #[cfg(test)]

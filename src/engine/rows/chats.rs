@@ -21,9 +21,17 @@ pub(crate) fn find(tx: &Tx<'_, '_>, channel: &ChannelName, platform_id: &Foreign
 }
 
 /// Like [`find`], computed once for inputs that are committed together.
-pub(crate) fn known(tx: &Tx<'_, '_>, source: &Address) -> Result<Arc<Option<(ChatId, Chat)>>> {
-    let key = ChatKey::of(&source.channel, &source.platform_id);
-    tx.once(Basis::Decisions, &key, || find(tx, &source.channel, &source.platform_id))
+pub(crate) fn known(
+    tx: &Tx<'_, '_>,
+    channel: &ChannelName,
+    platform_id: &ForeignId,
+) -> Result<Arc<Option<(ChatId, Chat)>>> {
+    tx.once(Basis::Decisions, &ChatKey::of(channel, platform_id), || find(tx, channel, platform_id))
+}
+
+/// The id of such a chat.
+pub(crate) fn id_of(tx: &Tx<'_, '_>, channel: &ChannelName, platform_id: &ForeignId) -> Result<Option<ChatId>> {
+    Ok(known(tx, channel, platform_id)?.as_ref().as_ref().map(|(chat, _)| *chat))
 }
 
 /// Like [`listeners`], computed once for inputs that are committed together.

@@ -3,8 +3,11 @@
 use crate::Result;
 use crate::model::configure::Settings;
 use crate::model::entity::Folder;
+use crate::rules::budgets::Today;
+use crate::state::Basis;
 use crate::time::zone::Zone;
 use crate::tx::Tx;
+use std::sync::Arc;
 
 /// Clears the default agent if it is the removed one.
 pub(crate) fn forget_default(tx: &mut Tx<'_, '_>, folder: &Folder) -> Result<()> {
@@ -26,6 +29,17 @@ pub(crate) fn zone(tx: &Tx<'_, '_>) -> Result<Zone> {
 pub(crate) fn zone_of(tx: &Tx<'_, '_>, settings: &Settings) -> Zone {
     let configured = settings.timezone.as_deref().and_then(|name| Zone::parse(name).ok());
     configured.unwrap_or_else(|| tx.cx.zone.clone())
+}
+
+/// The day of the installation's users, by settings that were read already. It is computed once a day.
+pub(crate) fn today(tx: &Tx<'_, '_>, settings: &Settings) -> Arc<Today> {
+    let zone = settings.timezone.as_deref().unwrap_or_else(|| tx.cx.zone.name());
+    let known = tx.known::<Today>(Basis::Settings, &());
+    known.filter(|known| known.is_in(zone) && known.holds(tx.now.wall)).unwrap_or_else(|| {
+        let today = Arc::new(Today::of(tx.now.wall, zone_of(tx, settings)));
+        tx.keep(Basis::Settings, &(), Arc::clone(&today));
+        today
+    })
 }
 
 /// Walks with a cursor in the same table that remove nothing.

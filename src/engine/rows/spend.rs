@@ -1,17 +1,17 @@
 //! The ledger of what agents use of models, and its totals. The only writer of both.
 
 use crate::Result;
+use crate::model::address::{Address, UserId};
 use crate::model::budget::Party;
 use crate::model::gateway::ModelCall;
-use crate::model::id::MessageId;
+use crate::model::id::{AgentId, ChatId, MessageId};
 use crate::model::message::Message;
-use crate::model::spend::{Amounts, ReportedUse, Spend, SpendSource, SpendTotal};
+use crate::model::spend::{Amounts, ReportedUse, Spend, SpendScope, SpendSource, SpendTotal};
 use crate::model::time::{Day, Timestamp};
 use crate::rows::{agents, budgets, chats, recent_turns, sessions, settings};
 use crate::rules::caps::Used;
 use crate::rules::prices;
-use crate::state::{Basis, Read, ScopeKey, SpendKey, SpendTotalKey, Tables};
-use crate::time::zone::Zone;
+use crate::state::{Basis, InboxKey, Read, ScopeKey, SpendKey, SpendTotalKey, Tables};
 use crate::tx::Tx;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ fn entry(tx: &Tx<'_, '_>, message: &Message, source: SpendSource, used: Vec<Repo
         return Ok(Spend { at, day, agent, session, chat, person, task, uses: Vec::new(), source, counted: true });
     }
     let settings = budgets::settings(tx)?;
-    let day = day_in(&settings::zone_of(tx, &settings), at);
+    let day = settings::today(tx, &settings).day;
     let mut uses = Vec::with_capacity(used.len());
     for used in used {
         let configured = settings.price_of(used.model.as_deref());
@@ -127,14 +127,26 @@ fn is_near(tx: &Tx<'_, '_>, message: &Message) -> Result<bool> {
 pub(crate) fn party(tx: &Tx<'_, '_>, message: &Message) -> Result<Party> {
     let mut party = bare_party(message);
     // A body may be large.
-    party.person = match budgets::reserved_for(tx, message)? {
-        Some(reservation) => reservation.party.person,
+    party.person = match budgets::reservations(tx)?.of_message(InboxKey::of(message)) {
+        Some(reservation) => reservation.party.person.clone(),
         None => tx.db.bodies.get(tx, &message.body)?.and_then(|body| body.sender),
     };
-    if let Some(reply) = &message.reply {
-        party.chat = chats::known(tx, reply)?.as_ref().as_ref().map(|(chat, _)| *chat);
-    }
+    party.chat = chat_of(tx, message.reply.as_ref())?;
     Ok(party)
+}
+
+/// Likewise, for a message of a person that asks for an answer in this place.
+pub(crate) fn party_of_person(
+    tx: &Tx<'_, '_>,
+    agent: AgentId,
+    reply: Option<&Address>,
+    person: &UserId,
+) -> Result<Party> {
+    Ok(Party { agent, chat: chat_of(tx, reply)?, person: Some(person.clone()), task: None })
+}
+
+fn chat_of(tx: &Tx<'_, '_>, reply: Option<&Address>) -> Result<Option<ChatId>> {
+    reply.map_or(Ok(None), |reply| chats::id_of(tx, &reply.channel, &reply.platform_id))
 }
 
 fn bare_party(message: &Message) -> Party {
@@ -163,14 +175,14 @@ pub(crate) fn forget(tx: &mut Tx<'_, '_>, key: &SpendKey, entry: &Spend) -> Resu
 }
 
 fn change_totals(tx: &mut Tx<'_, '_>, entry: &Spend, change: impl Fn(&mut SpendTotal, Amounts)) -> Result<()> {
-    let mut known = tx.known::<Vec<PeriodTotal>>(Basis::Totals, &()).map(|known| (*known).clone());
+    let mut known = tx.known::<PeriodTotals>(Basis::Totals, &()).map(|known| (*known).clone());
     for (scope, amounts) in entry.amounts() {
         let key = SpendTotalKey { scope: ScopeKey::of(&scope)?, day: entry.day };
         let before = tx.db.spend_totals.get(tx, &key)?.unwrap_or_default();
         let mut total = before;
         change(&mut total, amounts);
         tx.db.spend_totals.put(tx, &key, &total)?;
-        let within = |one: &&mut PeriodTotal| one.scope == key.scope && one.days.contains(&entry.day);
+        let within = |one: &&mut PeriodTotal| one.scope == scope && one.days.contains(&entry.day);
         for one in known.iter_mut().flatten().filter(within) {
             one.sum = one.sum.minus(before.sum()).plus(total.sum());
         }
@@ -183,23 +195,36 @@ fn change_totals(tx: &mut Tx<'_, '_>, entry: &Spend, change: impl Fn(&mut SpendT
 
 /// The total of the days of a budget's period until today, in memory.
 #[derive(Clone)]
-struct PeriodTotal {
-    scope: ScopeKey,
+pub(crate) struct PeriodTotal {
+    scope: SpendScope,
     days: RangeInclusive<Day>,
     sum: Amounts,
 }
 
+/// Such totals of the scopes of budgets.
+pub(crate) type PeriodTotals = Vec<PeriodTotal>;
+
+/// The totals that are known.
+pub(crate) fn totals_of_periods(tx: &Tx<'_, '_>) -> Result<Arc<PeriodTotals>> {
+    tx.once(Basis::Totals, &(), || Ok(PeriodTotals::new()))
+}
+
 /// The total of the days of a budget's period until today. It is added up once a day and then changes with its rows.
-pub(crate) fn total_of_period(tx: &Tx<'_, '_>, scope: &ScopeKey, days: RangeInclusive<Day>) -> Result<Amounts> {
-    let known = tx.once(Basis::Totals, &(), || Ok(Vec::<PeriodTotal>::new()))?;
+pub(crate) fn total_of_period(
+    tx: &Tx<'_, '_>,
+    known: &mut Arc<PeriodTotals>,
+    scope: &SpendScope,
+    days: RangeInclusive<Day>,
+) -> Result<Amounts> {
     if let Some(one) = known.iter().find(|one| one.scope == *scope && one.days == days) {
         return Ok(one.sum);
     }
-    let sum = total(tx.db, tx, scope, days.clone())?;
+    let sum = total(tx.db, tx, &ScopeKey::of(scope)?, days.clone())?;
+    let all = Arc::make_mut(known);
     // Those of earlier days are not needed any more.
-    let others = known.iter().filter(|one| one.days.end() == days.end()).cloned();
-    let all: Vec<PeriodTotal> = others.chain([PeriodTotal { scope: scope.clone(), days: days.clone(), sum }]).collect();
-    tx.keep(Basis::Totals, &(), Arc::new(all));
+    all.retain(|one| one.days.end() == days.end());
+    all.push(PeriodTotal { scope: scope.clone(), days, sum });
+    tx.keep(Basis::Totals, &(), Arc::clone(known));
     Ok(sum)
 }
 
@@ -208,9 +233,4 @@ pub(crate) fn total(db: &Tables, txn: &Read<'_>, scope: &ScopeKey, days: RangeIn
     let key = |day: Day| SpendTotalKey { scope: scope.clone(), day };
     let rows = db.spend_totals.collect_range(txn, key(*days.start())..=key(*days.end()), DAYS_MAX)?;
     Ok(rows.iter().fold(Amounts::default(), |sum, (_, total)| sum.plus(total.sum())))
-}
-
-/// The day of an instant, by the calendar of a zone.
-fn day_in(zone: &Zone, at: Timestamp) -> Day {
-    Day::of(at, zone.offset_at(at.millis().div_euclid(1_000)))
 }

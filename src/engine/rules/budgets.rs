@@ -1,7 +1,7 @@
 //! Decides whether a budget has room for a turn. Pure.
 
 use crate::model::budget::{BudgetPeriod, OnLimit, PassReason};
-use crate::model::time::Timestamp;
+use crate::model::time::{Day, Timestamp};
 use crate::time::local;
 use crate::time::zone::Zone;
 
@@ -67,19 +67,48 @@ pub(crate) const fn decide_over(on_limit: OnLimit, is_owner: bool, grace: bool) 
     }
 }
 
-/// When the period that a day is in ends.
-pub(crate) fn end_of(per: BudgetPeriod, now: Timestamp, zone: &Zone) -> Timestamp {
-    let today = local::day(now, zone);
-    let next = match per {
-        BudgetPeriod::Day => today.next(),
-        BudgetPeriod::Month => today.next_month(),
-    };
-    local::begin_of_day(next, now, zone)
+/// A day of the installation's users, and when the periods that it is in end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Today {
+    zone: Zone,
+    from: Timestamp,
+    pub(crate) day: Day,
+    end_of_day: Timestamp,
+    end_of_month: Timestamp,
+}
+
+impl Today {
+    pub(crate) fn of(now: Timestamp, zone: Zone) -> Self {
+        let day = local::day(now, &zone);
+        let begin = |day| local::begin_of_day(day, now, &zone);
+        let (end_of_day, end_of_month) = (begin(day.next()), begin(day.next_month()));
+        Self { zone, from: now, day, end_of_day, end_of_month }
+    }
+
+    /// Whether it is one in this time zone.
+    pub(crate) fn is_in(&self, zone: &str) -> bool {
+        self.zone.name() == zone
+    }
+
+    /// Whether it is the same at a later time.
+    pub(crate) fn holds(&self, now: Timestamp) -> bool {
+        // The day is compared because clocks may go back over midnight.
+        (self.from..self.end_of_day).contains(&now) && local::day(now, &self.zone) == self.day
+    }
+
+    /// When the period that the day is in ends.
+    pub(crate) const fn end_of(&self, per: BudgetPeriod) -> Timestamp {
+        match per {
+            BudgetPeriod::Day => self.end_of_day,
+            BudgetPeriod::Month => self.end_of_month,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::time::Millis;
 
     #[test]
     fn a_turn_is_expected_to_be_like_the_last_ones_but_never_more_than_a_quarter() {
@@ -126,6 +155,27 @@ mod tests {
     }
 
     #[test]
+    fn a_day_holds_until_it_ends_or_the_clock_is_set_back() {
+        let zone = Zone::parse("America/St_Johns").unwrap();
+        let at = |text| local::instant(text, &zone).unwrap();
+        let today = Today::of(at("2026-04-20T12:00:00"), zone.clone());
+        assert!(today.is_in("America/St_Johns") && !today.is_in("UTC"));
+        for (now, holds) in [
+            ("2026-04-20T12:00:00", true),
+            ("2026-04-20T23:59:59", true),
+            ("2026-04-21T00:00:00", false),
+            ("2026-04-20T11:59:59", false),
+        ] {
+            assert_eq!(today.holds(at(now)), holds, "{now}");
+        }
+        // One minute after midnight, the clocks went back to 23:01 of the day before.
+        let midnight = at("2010-11-07T00:00:00");
+        let today = Today::of(midnight, zone.clone());
+        assert!(today.holds(midnight) && !today.holds(midnight.plus(Millis::minutes(2))));
+        assert!(today.holds(midnight.plus(Millis::minutes(62))));
+    }
+
+    #[test]
     fn periods_end_at_the_midnight_of_the_place() {
         for (per, now, zone, end) in [
             (BudgetPeriod::Day, "2026-04-20T12:00:00Z", "UTC", "2026-04-21T00:00:00.000Z"),
@@ -143,7 +193,7 @@ mod tests {
         ] {
             let zone = Zone::parse(zone).unwrap();
             let now = local::instant(now, &zone).unwrap();
-            assert_eq!(end_of(per, now, &zone).to_string(), end, "{now} {zone}");
+            assert_eq!(Today::of(now, zone.clone()).end_of(per).to_string(), end, "{now} {zone}");
         }
     }
 }

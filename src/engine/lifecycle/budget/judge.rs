@@ -9,13 +9,11 @@ use crate::model::id::{AgentId, MessageId, SessionId};
 use crate::model::journal::Event;
 use crate::model::message::{Message, Reason};
 use crate::model::spend::{Money, SpendScope};
-use crate::model::time::Day;
-use crate::rows::budgets::{BudgetAccount, Expected, Reservations};
+use crate::rows::budgets::{BudgetAccount, Expected};
 use crate::rows::recent_turns::RecentTurn;
 use crate::rows::{budgets, journal, people, recent_turns, settings, spend};
 use crate::rules::access::AccessLevel;
 use crate::rules::budgets::{Verdict, decide_expected, decide_over};
-use crate::time::local;
 use crate::tx::Tx;
 use std::sync::Arc;
 
@@ -28,10 +26,7 @@ pub(super) struct Judge<'a> {
     is_free: bool,
     /// Tokens that a message may use at most, by the agent's settings.
     cap: Option<u64>,
-    today: Day,
     session: SessionId,
-    /// What is set aside.
-    pub(super) reserved: Arc<Reservations>,
     /// What is set aside for the session and for messages that were judged: one reservation for each party. The other
     /// messages of a party share its turn.
     bearing: Vec<Reservation>,
@@ -51,17 +46,14 @@ pub(super) struct Judged {
 
 impl<'a> Judge<'a> {
     pub(super) fn new(tx: &Tx<'_, '_>, settings: &'a Settings, of: SessionRef<'_>, is_free: bool) -> Result<Self> {
-        let reserved = budgets::reservations(tx)?;
         Ok(Self {
             settings,
             agent: of.session.agent,
             on_limit: of.agent.settings.on_limit,
             is_free,
             cap: of.agent.settings.caps.tokens,
-            today: local::day(tx.now.wall, &settings::zone_of(tx, settings)),
             session: of.id,
-            bearing: reserved.bearing_of(of.id).cloned().collect(),
-            reserved,
+            bearing: budgets::reservations(tx)?.bearing_of(of.id).cloned().collect(),
             graced: Vec::new(),
             recent: None,
             known: Vec::new(),
@@ -183,7 +175,7 @@ impl<'a> Judge<'a> {
             is_owner = people::standing(tx, Some(person), self.agent)? == AccessLevel::Known(Reason::Owner);
             let most = self.settings.grace.unwrap_or(Budget::GRACE);
             let now = self.graced.iter().filter(|known| *known == person).count();
-            let used = budgets::grace_used(tx, person, self.today)?;
+            let used = budgets::grace_used(tx, person, settings::today(tx, self.settings).day)?;
             grace = used.saturating_add(u32::try_from(now).unwrap_or(u32::MAX)) < most;
         }
         let verdict = decide_over(self.on_limit, is_owner, grace);

@@ -5,24 +5,25 @@
 //! period begins. Messages of a session share a turn, so only the first of them sets something aside.
 
 use crate::delivery::notice;
+use crate::lifecycle::dispatch::Arrived;
+use crate::lifecycle::fallback::ChosenProvider;
 use crate::lifecycle::mailbox_view::SessionRef;
 use crate::lifecycle::{dispatch, fallback, halt};
 use crate::model::approval::{ApprovalState, ApprovalSubject, Decider};
-use crate::model::budget::{BudgetPeriod, BudgetRequest, PassReason, Reservation};
-use crate::model::effect::{Effect, ExportedMessage};
+use crate::model::budget::{BudgetPeriod, BudgetRequest, Party, PassReason, Reservation};
+use crate::model::effect::Effect;
 use crate::model::id::{ApprovalId, MessageId, SessionId};
 use crate::model::input::Continuation;
 use crate::model::message::{Due, Message, MessageState, Reason};
 use crate::model::spend::Money;
-use crate::rows::budgets::Reservations;
 use crate::rows::settings::BUDGETS_RECONSIDERED;
-use crate::rows::{budgets, messages, session_files, sessions, settings, spend};
-use crate::rules::budgets::{Verdict, end_of};
+use crate::rows::{agents, budgets, messages, session_files, sessions, settings, spend};
+use crate::rules::budgets::Verdict;
 use crate::state::{InboxKey, Number, Text};
 use crate::tx::Tx;
 use crate::{Result, readable};
 use judge::{Judge, Judged};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tell::Passed;
 
 mod judge;
@@ -35,14 +36,21 @@ const JUDGED_MAX: usize = 200;
 /// Sessions whose waiting messages are judged again in one transaction.
 const SESSIONS_PER_SLICE: usize = 50;
 
-/// What the budgets say about the queued messages of a session that nothing is set aside for.
+/// A queued message that nothing is set aside for.
+pub(crate) struct Unjudged {
+    key: InboxKey,
+    id: MessageId,
+    /// Whom it is counted for, if that is at hand.
+    party: Option<Party>,
+}
+
+/// What the budgets say about such messages of a session.
 #[derive(Default)]
 pub(crate) struct Judgement(Vec<JudgedMessage>);
 
 struct JudgedMessage {
     key: InboxKey,
     id: MessageId,
-    message: Message,
     judged: Judged,
 }
 
@@ -77,72 +85,84 @@ impl Admission {
     }
 }
 
-/// Whether there are no budgets.
-pub(crate) fn none(tx: &Tx<'_, '_>) -> Result<bool> {
-    Ok(budgets::settings(tx)?.budgets.is_empty())
+/// Whether a turn of this provider costs nothing. That matters only to budgets that limit money.
+pub(crate) fn costs_nothing(tx: &Tx<'_, '_>, of: SessionRef<'_>, provider: &ChosenProvider) -> Result<bool> {
+    let limits_money = budgets::settings(tx)?.budgets.iter().any(|budget| budget.money.is_some());
+    Ok(limits_money && provider.is_free(tx, of)?)
 }
 
-/// Judges the queued messages of a session that nothing is set aside for, of which `arrived` has just been queued, if it is
-/// there. `is_free`: their turn costs no money.
-pub(crate) fn judge(
-    tx: &Tx<'_, '_>,
-    of: SessionRef<'_>,
-    is_free: bool,
-    arrived: Option<&ExportedMessage>,
-) -> Result<Judgement> {
+/// Judges queued messages of a session. `is_free`: their turn costs no money.
+pub(crate) fn judge(tx: &Tx<'_, '_>, of: SessionRef<'_>, is_free: bool, queued: &[Unjudged]) -> Result<Judgement> {
     let settings = budgets::settings(tx)?;
     let mut all = Vec::new();
     let mut judge = Judge::new(tx, &settings, of, is_free)?;
-    for (key, id) in without_reservation(tx, of.id, &judge.reserved, arrived)? {
-        let message = tx.db.messages.require(tx, &id)?;
-        let judged = judge.judge(tx, id, &message)?;
+    for Unjudged { key, id, party } in queued {
+        let (key, id) = (*key, *id);
+        let judged = match party {
+            Some(party) => judge.judge_party(tx, id, party.clone())?,
+            None => judge.judge(tx, id, &tx.db.messages.require(tx, &id)?)?,
+        };
         let waits = matches!(judged.verdict, Some((_, Verdict::Wait(_))));
         if let Some(reservation) = judged.reservation.as_ref().filter(|_| !waits) {
             judge.set_aside(reservation);
         }
-        all.push(JudgedMessage { key, id, message, judged });
+        all.push(JudgedMessage { key, id, judged });
     }
     Ok(Judgement(all))
 }
 
-/// The queued messages of a session that nothing is set aside for. Usually that is only the newest one, or none: what is
-/// queued behind a full mailbox follows when there is room for it.
-fn without_reservation(
-    tx: &Tx<'_, '_>,
-    id: SessionId,
-    reserved: &Reservations,
-    arrived: Option<&ExportedMessage>,
-) -> Result<Vec<(InboxKey, MessageId)>> {
-    let lacks = |key: &InboxKey| reserved.of_message(*key).is_none();
-    let claimed = tx.db.claimed_messages.collect_prefix(tx, &id, JUDGED_MAX)?;
-    let claimed = claimed.iter().filter(|(key, _)| !lacks(key)).count();
-    let before = |key: &InboxKey| arrived.is_none_or(|arrived| key.seq < arrived.seq);
-    let known = reserved.of_session(id).filter(|(key, _)| before(key)).count().saturating_sub(claimed);
-    if arrived.is_some() && known >= JUDGED_MAX {
+/// The queued messages of a session that nothing is set aside for; none if there are no budgets. Usually that is only the
+/// one that has just arrived, or none: what is queued behind a full mailbox follows when there is room for it.
+pub(crate) fn unjudged(tx: &Tx<'_, '_>, of: SessionRef<'_>, arrived: Option<Arrived<'_>>) -> Result<Vec<Unjudged>> {
+    if budgets::settings(tx)?.budgets.is_empty() {
         return Ok(Vec::new());
     }
-    let queued = usize::try_from(tx.db.ready_messages.count_prefix(tx, &id)?).unwrap_or(usize::MAX);
-    if queued <= JUDGED_MAX && queued == known.saturating_add(1) {
-        let newest = tx.db.ready_messages.last_in(tx, &id)?.filter(|(key, _)| lacks(key));
-        if let Some(newest) = newest {
-            return Ok(vec![newest]);
+    let reserved = budgets::reservations(tx)?;
+    let mut from = InboxKey { session: of.id, seq: 0 };
+    if let (Some(Arrived { message, .. }), Some(known)) = (arrived, reserved.of_session(of.id))
+        && let Some((newest, _)) = known.last_key_value().filter(|(newest, _)| **newest < message.seq)
+    {
+        if known.len() >= JUDGED_MAX && fills_mailbox(tx, of.id, known)? {
+            return Ok(Vec::new());
         }
+        // Those before were judged when they were dispatched.
+        from.seq = newest.saturating_add(1);
     }
-    let queued = tx.db.ready_messages.collect_prefix(tx, &id, JUDGED_MAX)?;
-    Ok(queued.into_iter().filter(|(key, _)| lacks(key)).collect())
+    let queued = tx.db.ready_messages.collect_range(tx, from..=InboxKey { seq: u64::MAX, ..from }, JUDGED_MAX)?;
+    let mut unjudged = Vec::new();
+    for (key, id) in queued.into_iter().filter(|(key, _)| reserved.of_message(*key).is_none()) {
+        let party = match arrived {
+            Some(Arrived { message, sender: Some(sender) }) if message.id == id => {
+                Some(spend::party_of_person(tx, of.session.agent, message.reply.as_ref(), sender)?)
+            }
+            _ => None,
+        };
+        unjudged.push(Unjudged { key, id, party });
+    }
+    Ok(unjudged)
+}
+
+/// Whether as many messages of a session as a mailbox holds have a reservation and are not claimed.
+fn fills_mailbox(tx: &Tx<'_, '_>, session: SessionId, known: &BTreeMap<u64, Reservation>) -> Result<bool> {
+    let claimed = tx.db.claimed_messages.collect_prefix(tx, &session, JUDGED_MAX)?;
+    let claimed = claimed.iter().filter(|(key, _)| known.contains_key(&key.seq)).count();
+    Ok(known.len().saturating_sub(claimed) >= JUDGED_MAX)
 }
 
 /// Lets messages without room wait from now on, and tells people. [`reserve`] completes it once the others are dispatched.
 pub(crate) fn admit(tx: &mut Tx<'_, '_>, of: SessionRef<'_>, judgement: Judgement) -> Result<Admission> {
     let mut admission = Admission::default();
-    for JudgedMessage { key, id, message, judged: Judged { reservation, verdict } } in judgement.0 {
+    for JudgedMessage { key, id, judged: Judged { reservation, verdict } } in judgement.0 {
         let passed = match verdict {
             Some((over, Verdict::Wait(ask))) => {
+                let message = tx.db.messages.require(tx, &id)?;
                 tell::wait(tx, id, &message, &over, ask)?;
                 admission.waiting.insert(id);
                 continue;
             }
-            Some((over, Verdict::Pass(why))) => Some(Passed { over, why, reply: message.reply.clone() }),
+            Some((over, Verdict::Pass(why))) => {
+                Some(Passed { over, why, reply: tx.db.messages.require(tx, &id)?.reply })
+            }
             None => None,
         };
         if let Some(reservation) = reservation {
@@ -180,8 +200,11 @@ pub(crate) fn claimed(tx: &mut Tx<'_, '_>, message: &Message, id: MessageId) -> 
     }
     let key = InboxKey::of(message);
     let reserved = budgets::reservations(tx)?;
-    let known = reserved.of_message(key).is_some();
-    let mut pays = false;
+    let own = reserved.of_message(key);
+    if own.is_some_and(Reservation::is_bearing) {
+        return Ok(());
+    }
+    let (known, mut pays) = (own.is_some(), false);
     for (other, _) in tx.db.claimed_messages.collect_prefix(tx, &message.session, JUDGED_MAX)? {
         pays |= reserved.of_message(other).is_some_and(Reservation::is_bearing);
     }
@@ -198,7 +221,6 @@ pub(crate) fn claimed(tx: &mut Tx<'_, '_>, message: &Message, id: MessageId) -> 
         return Ok(());
     }
     let mut reservation = judge.expect(tx, id, party)?;
-    drop(judge); // else what it knows would be copied
     if pays {
         (reservation.money, reservation.tokens) = (Money::ZERO, 0);
     }
@@ -207,9 +229,8 @@ pub(crate) fn claimed(tx: &mut Tx<'_, '_>, message: &Message, id: MessageId) -> 
 
 /// A turn of a session has ended: messages that were to share it are judged anew, and so are those that wait for room.
 pub(crate) fn turn_ended(tx: &mut Tx<'_, '_>, session: SessionId) -> Result<()> {
-    let is_over = !tx.db.reservations.is_empty(tx)? && tx.db.claimed_messages.first_in(tx, &session)?.is_none();
-    if is_over
-        && budgets::reservations(tx)?.of_session(session).next().is_some()
+    if budgets::reservations(tx)?.of_session(session).is_some()
+        && tx.db.claimed_messages.first_in(tx, &session)?.is_none()
         && !goes_on(tx, session)?
         && budgets::release_session(tx, session)?
     {
@@ -222,19 +243,21 @@ pub(crate) fn turn_ended(tx: &mut Tx<'_, '_>, session: SessionId) -> Result<()> 
 /// set aside changes for them. Else nothing was changed, and the session is to be dispatched anew.
 fn goes_on(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<bool> {
     let Some(session) = sessions::load(tx, id)? else { return Ok(false) };
-    let agent = tx.db.agents.require(tx, &session.agent)?;
+    let agent = agents::known(tx, session.agent)?;
     let of = SessionRef { id, session: &session, agent: &agent };
     let Some(provider) = dispatch::goes_on_with(tx, of)? else { return Ok(false) };
     let settings = budgets::settings(tx)?;
     let reserved = budgets::reservations(tx)?;
-    // Those of messages that the run did not begin: none is claimed. A message without one was not dispatched.
-    let own: Vec<(&InboxKey, &Reservation)> = reserved.of_session(id).collect();
-    if usize::try_from(tx.db.ready_messages.count_prefix(tx, &id)?) != Ok(own.len()) {
+    // Those of messages that the run did not begin: none is claimed.
+    let Some(own) = reserved.of_session(id) else { return Ok(false) };
+    // A message without one was not dispatched, and messages are dispatched in order.
+    let newest = tx.db.ready_messages.last_in(tx, &id)?;
+    if newest.is_none_or(|(key, _)| !own.contains_key(&key.seq)) {
         return Ok(false);
     }
-    let mut judge = Judge::new(tx, &settings, of, provider.is_free(tx, of)?)?.anew();
+    let mut judge = Judge::new(tx, &settings, of, costs_nothing(tx, of, &provider)?)?.anew();
     let mut changed = Vec::new();
-    for (key, known) in own {
+    for (seq, known) in own {
         if !known.is_bearing() && judge.bearing(&known.party).is_some() {
             continue;
         }
@@ -243,10 +266,10 @@ fn goes_on(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<bool> {
         new.at = known.at;
         judge.set_aside(&new);
         if new != *known {
-            changed.push((*key, new));
+            changed.push((InboxKey { session: id, seq: *seq }, new));
         }
     }
-    drop((judge, reserved)); // else they would be copied
+    drop(reserved); // else they would be copied
     for (key, reservation) in changed {
         budgets::reserve(tx, &key, &reservation)?;
     }
@@ -313,7 +336,7 @@ pub(crate) fn extend(tx: &mut Tx<'_, '_>, request: &BudgetRequest, until_tomorro
     let Some(account) = all.into_iter().find(|account| account.budget.name() == request.budget.name()) else {
         return Ok(());
     };
-    let tomorrow = end_of(BudgetPeriod::Day, tx.now.wall, &settings::zone_of(tx, &settings));
+    let tomorrow = settings::today(tx, &settings).end_of(BudgetPeriod::Day);
     budgets::change_state(tx, &account, |state| {
         if until_tomorrow {
             state.open_until = Some(tomorrow);

@@ -143,9 +143,9 @@ pub(super) fn passed(tx: &mut Tx<'_, '_>, reservation: &Reservation, passed: &Pa
         }
         PassReason::Grace => {
             let settings = budgets::settings(tx)?;
-            let today = local::day(tx.now.wall, &settings::zone_of(tx, &settings));
+            let today = settings::today(tx, &settings);
             if let Some(person) = &reservation.party.person {
-                budgets::use_grace(tx, person, today)?;
+                budgets::use_grace(tx, person, today.day)?;
             }
             tell_of_spent(tx, over, "The first messages of each person and day still pass.")
         }
