@@ -201,7 +201,7 @@ impl Sim {
             inputs.push(self.thread_change());
         }
         if self.plan.is_allowed(Kind::Stray) && self.chance.one_in(2) {
-            inputs.push(self.stray_report());
+            inputs.push(self.stray_report_beside_others());
         }
         for (at, reply) in self.put_group(inputs).into_iter().take(said).enumerate() {
             self.answered(first + at, reply.as_ref());

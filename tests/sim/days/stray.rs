@@ -4,7 +4,7 @@
 use hearth::model::configure::Change;
 use hearth::model::delivery::{Attempt, DeliveryResult};
 use hearth::model::id::{OutboundId, SessionId};
-use hearth::model::incarnation::Exit;
+use hearth::model::incarnation::{Exit, IncarnationId};
 use hearth::model::input::RuntimeEvent;
 use hearth::model::mailbox::{CollectedRecord, Collection, Recipient, RetryHint, Said};
 use hearth::model::report::Reply;
@@ -66,16 +66,28 @@ impl Sim {
 
     /// A report about an attempt that is over, or an incarnation that is closed or never existed.
     pub(super) fn stray(&mut self) {
-        let input = self.stray_report();
+        let input = self.stray_report(0);
         self.put(input);
     }
 
-    pub(super) fn stray_report(&mut self) -> Input {
+    /// Such a report for a group of inputs. Another input of the group may begin the next incarnation, so one that never
+    /// existed has a number that none will have.
+    pub(super) fn stray_report_beside_others(&mut self) -> Input {
+        self.stray_report(1_000)
+    }
+
+    /// A report about an incarnation whose number is so much higher if there was none with it.
+    fn stray_report(&mut self, higher: u32) -> Input {
         let session = SessionId::new(1 + self.chance.next(6));
-        let live = self.world.read(|db, txn| db.live_incarnations.get(txn, &session));
         let mut number = 1 + u32::try_from(self.chance.next(4)).unwrap();
+        let (live, known) = self.world.read(|db, txn| {
+            let known = db.incarnations.contains(txn, &IncarnationId { session, number })?;
+            Ok((db.live_incarnations.get(txn, &session)?, known))
+        });
         if live == Some(number) {
-            number += 1;
+            number += 1 + higher;
+        } else if !known {
+            number += higher;
         }
         match self.chance.next(6) {
             0 => self.stray_result(),
