@@ -148,6 +148,12 @@ impl ByteRows {
         self.table.delete(txn, key).map_err(Error::lmdb("removing a row"))
     }
 
+    /// Removes the rows of a range. After the first one, none is searched for.
+    pub(super) fn delete_range(&self, txn: &mut Write<'_>, range: &ByteRange) -> Result<()> {
+        self.changes(txn);
+        self.table.delete_range(txn, &borrowed(range)).map(drop).map_err(Error::lmdb("removing rows"))
+    }
+
     /// Removes all rows.
     pub(super) fn clear(&self, txn: &mut Write<'_>) -> Result<()> {
         self.changes(txn);

@@ -3,12 +3,13 @@
 //! The schema declares an index as a function of one record. Writing, checking and rebuilding the index all use that
 //! function.
 
-use std::ops::Deref;
+use std::ops::{Deref, RangeBounds};
 
 use super::Write;
 use super::envelope::Record;
 use super::error::{Result, readable};
 use super::key::{KeyPart, encoded};
+use super::range::byte_range;
 use super::table::{Codec, Index, Plain, Table};
 use super::untyped::Untyped;
 
@@ -211,6 +212,14 @@ impl<K: KeyPart, V: KeyPart> Manual<K, V> {
     /// As [`Self::put`].
     pub fn delete(&self, txn: &mut Write<'_>, key: &K) -> Result<bool> {
         self.0.remove(txn, key)
+    }
+
+    /// Removes the rows between two keys.
+    ///
+    /// # Errors
+    /// As [`Self::delete`].
+    pub fn delete_range(&self, txn: &mut Write<'_>, keys: impl RangeBounds<K>) -> Result<()> {
+        self.0.bytes().delete_range(txn, &byte_range(&keys))
     }
 }
 

@@ -164,8 +164,9 @@ pub(crate) fn gather_at(db: &Tables, txn: &mut Write<'_>, scope: RecallScope, pa
         }
         content.add(key.id, &NewText::of(row));
     }
-    for text in &content.texts {
-        db.recall_new.delete(txn, &RecallKey { scope, id: text.id })?;
+    let key = |text: &SegmentText| RecallKey { scope, id: text.id };
+    if let (Some(first), Some(last)) = (content.texts.first().map(key), content.texts.last().map(key)) {
+        db.recall_new.delete_range(txn, first..=last)?;
     }
     let of = next_key(db, txn, scope)?;
     let (rows, gathered) = content.rows();
