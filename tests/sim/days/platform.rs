@@ -29,6 +29,20 @@ struct Sent {
     delivery: Delivery,
     /// How often a network accepted it.
     times: u32,
+    /// Whether a backup was restored since. The card that it closes may have another fate in the restored history: it was
+    /// delivered, and is edited, where a message said the outcome before. Who gets the message does not miss the edit.
+    replaced: bool,
+}
+
+impl Sent {
+    /// Whether a delivery with the same key asks for the same.
+    fn is(&self, delivery: &Delivery) -> bool {
+        let known = &self.delivery;
+        let closes = |act: &DeliveryAct| matches!(act, DeliveryAct::Say | DeliveryAct::Edit(_));
+        let (attempt, repeated, act) = (known.attempt, known.repeated, known.act.clone());
+        (delivery.act == act || (self.replaced && closes(&act) && closes(&delivery.act)))
+            && Delivery { attempt, repeated, act, ..delivery.clone() } == *known
+    }
 }
 
 /// The networks' state.
@@ -93,15 +107,13 @@ impl Platform {
     /// People see a message once on a network that honours ids, and otherwise as often as it is sent, with a note. An
     /// id stands for one message, or a network that honours ids would show the wrong one.
     fn show(&mut self, delivery: &Delivery) {
-        let new = || Sent { delivery: delivery.clone(), times: 0 };
+        let new = || Sent { delivery: delivery.clone(), times: 0, replaced: false };
         let sent = self.sent.entry(delivery.key).or_insert_with(new);
         sent.times += 1;
         if sent.times > 1 && !honours(delivery) && !delivery.repeated {
             self.broken.push(format!("{} was shown twice and nobody was told", delivery.key));
         }
-        if (Delivery { attempt: sent.delivery.attempt, repeated: sent.delivery.repeated, ..delivery.clone() })
-            != sent.delivery
-        {
+        if !sent.is(delivery) {
             self.broken.push(format!("{} is two things: {:?} and {delivery:?}", delivery.key, sent.delivery));
         }
         if let DeliveryAct::Ask(card) = &delivery.act {
@@ -130,7 +142,7 @@ impl Platform {
 
     /// The installation no longer knows how often it sent something; the networks know what its ids stand for.
     pub(super) fn goes_on_with_a_restored_house(&mut self) {
-        self.sent.values_mut().for_each(|sent| sent.times = 0);
+        self.sent.values_mut().for_each(|sent| (sent.times, sent.replaced) = (0, true));
     }
 
     /// How often each message was sent, and whether people still saw it only once.
