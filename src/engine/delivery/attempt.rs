@@ -22,10 +22,7 @@ pub(crate) fn begin(tx: &mut Tx<'_, '_>, id: OutboundId) -> Result<()> {
     let mut first = id;
     for _ in 0..FAILING_MAX {
         let outbound = tx.db.outbound.require(tx, &first)?;
-        let reason = match resolve(tx, &outbound)? {
-            Ok(act) => return start(tx, first, &act),
-            Err(reason) => reason,
-        };
+        let Err(reason) = resolve(tx, &outbound)? else { return start(tx, first) };
         let failed = OutState::Failed { error: reason.clone(), at: tx.now.wall };
         let outbound = end(tx, first, failed)?;
         result::tell_of_failure(tx, first, &outbound, &reason)?;
@@ -35,14 +32,9 @@ pub(crate) fn begin(tx: &mut Tx<'_, '_>, id: OutboundId) -> Result<()> {
     wait(tx, first, tx.now.awake, "what was before it could not be sent".to_owned())
 }
 
-fn start(tx: &mut Tx<'_, '_>, id: OutboundId, act: &DeliveryAct) -> Result<()> {
+fn start(tx: &mut Tx<'_, '_>, id: OutboundId) -> Result<()> {
     let since = tx.now.awake;
     let outbound = change(tx, id, |outbound| {
-        // An edit that is sent as a message stays one, even if the edited message turns out to have been delivered: all
-        // attempts have the same key, by which networks tell repeats.
-        if *act == DeliveryAct::Say {
-            outbound.act = Act::Say;
-        }
         outbound.state = OutState::Attempting { since };
         outbound.attempts = outbound.attempts.saturating_add(1);
         outbound.first_attempt.get_or_insert(since);
