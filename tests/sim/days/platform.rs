@@ -30,7 +30,7 @@ struct Sent {
     /// How often a network accepted it.
     times: u32,
     /// Whether a backup was restored since. The card that it closes may have another fate in the restored history: it was
-    /// delivered, and is edited, where a message said the outcome before. Who gets the message does not miss the edit.
+    /// delivered, and is edited, where a message said the outcome before. People who have that message miss nothing.
     replaced: bool,
 }
 
