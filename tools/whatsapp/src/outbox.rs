@@ -5,7 +5,6 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use hearth_bridge::markdown::whatsapp::formatted;
-use hearth_bridge::program::now;
 use hearth_bridge::program::parts::{Measure, Unit};
 use hearth_bridge::program::post::{End, Post, shown};
 use hearth_bridge::{Deliver, DeliverAct, Sent};
@@ -22,9 +21,8 @@ use crate::verdict::{judged, unsent};
 /// Time for the library to send a message, and for WhatsApp to confirm it.
 const SEND: Duration = Duration::from_secs(20);
 const CONFIRM: Duration = Duration::from_secs(15);
-/// How long a message waits for a session that is being begun, and how often it looks.
+/// How long a message waits for a session that is being begun.
 const BEGIN: Duration = Duration::from_secs(8);
-const LOOK: Duration = Duration::from_millis(50);
 /// How long a message may wait for the pace of all.
 const PACE: Duration = Duration::from_secs(8);
 /// Characters of a message.
@@ -63,7 +61,7 @@ impl Outbox {
     fn deliver(&self, post: &Post, deliver: &Deliver) -> Result<String, End> {
         let rejected = |why: &str| End::not(Sent::Rejected, why);
         let chat = Chat::read(&deliver.platform_id).ok_or_else(|| rejected("this is no chat of WhatsApp"))?;
-        if !self.is_connected() {
+        if !self.session.begins(BEGIN) {
             return Err(End::not(Sent::Retry, "WhatsApp is not connected"));
         }
         let targets = deliver.message_id.as_deref().unwrap_or_default().split(' ');
@@ -78,18 +76,6 @@ impl Outbox {
             (DeliverAct::React, [first, ..]) => sending.react(first),
             (DeliverAct::Edit | DeliverAct::React, []) => Err(rejected("this is no message of WhatsApp")),
         }
-    }
-
-    /// Whether WhatsApp is connected, or is within moments.
-    fn is_connected(&self) -> bool {
-        let end = now() + BEGIN;
-        while !self.session.client.is_logged_in() {
-            if now() >= end {
-                return false;
-            }
-            sleep(LOOK);
-        }
-        true
     }
 
     /// Sends a message under an id, and waits until WhatsApp has it.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use hearth_bridge::program::run::{Counts, Threads, Ways, failed, greet, spawn};
 use hearth_bridge::program::spool::{Number, Spool};
@@ -29,6 +30,8 @@ use crate::watch::{Look, UNLINKED_AGAIN, Watch, link_again};
 const POSTS: u32 = 4;
 /// After how many seconds keys are looked for again that another process has, or that cannot be opened.
 const AGAIN: u64 = 10;
+/// How long the bridge waits for the first connection before it is ready. A daemon that ends waits for 5 seconds.
+const BEGIN: Duration = Duration::from_secs(3);
 
 /// Why the bridge cannot work, and for how many seconds.
 struct Fault {
@@ -94,15 +97,18 @@ pub(crate) fn run() -> io::Result<()> {
     if let Ok(mut account) = account.lock() {
         *account = own;
     }
-    state.fails(Side::Inbox, "it is being connected".to_owned());
     let (ways, threads) = Ways::prepare(&daemon, &hello, &state, Counts { hands: 1, posts: POSTS })?;
+    let _entered = runtime.enter();
+    let _handle = bot.spawn();
+    // Between two questions of the daemon, what is said first would stand for long.
+    if !session.begins(BEGIN) {
+        state.fails(Side::Inbox, "it is being connected".to_owned());
+    }
     // What a thread said before this would be lost.
     daemon.send(&FromBridge::Ready { ready: Box::new(ready) })?;
     let look = Look { session: session.clone(), state, owner: settings.owner, is_new };
     let parts = Parts { settings, session, spool, news, acks };
     let mut aside = parts.start(&hello, threads)?;
-    let _entered = runtime.enter();
-    let _handle = bot.spawn();
     spawn("look", move || look.work())?;
     ways.work(daemon, &mut aside)
 }

@@ -1,8 +1,10 @@
 //! Begins a session of the library.
 
 use std::sync::Arc;
+use std::thread::sleep;
 use std::time::Duration;
 
+use hearth_bridge::program::now;
 use tokio::runtime::{Handle, Runtime};
 use whatsapp_rust::Client;
 use whatsapp_rust::bot::{Bot, BotBuilder, Provided};
@@ -16,6 +18,9 @@ pub(crate) type Builder = BotBuilder<Provided, Provided, Provided, Provided>;
 
 /// How often the library may send a message again that a recipient could not read: so many at once, and so many a minute.
 const AGAIN: (u32, u32) = (20, 20);
+
+/// How often is looked for a connection.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A runtime for the library.
 pub(crate) fn runtime() -> std::io::Result<Runtime> {
@@ -40,6 +45,18 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// Waits until WhatsApp is connected. False if it is not within this time.
+    pub(crate) fn begins(&self, within: Duration) -> bool {
+        let end = now() + within;
+        while !self.client.is_logged_in() {
+            if now() >= end {
+                return false;
+            }
+            sleep(LOOK);
+        }
+        true
+    }
+
     /// Waits for something; none if it takes too long.
     pub(crate) fn wait<T>(&self, within: Duration, work: impl Future<Output = T>) -> Option<T> {
         self.runtime.block_on(async { tokio::time::timeout(within, work).await.ok() })
