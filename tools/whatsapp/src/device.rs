@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -31,6 +32,11 @@ impl Directory {
     /// The path for people.
     pub(crate) fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// The user who runs Hearth. The directory itself is another user's where that is root; the one around it is not.
+    pub(crate) fn owner(&self) -> io::Result<u32> {
+        Ok(fs::metadata(self.0.join(".."))?.uid())
     }
 
     /// Locks it; none if another process has it.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use hearth_bridge::program::now;
 use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
+use rustix::process::geteuid;
 use whatsapp_rust::pair_code::PairCodeOptions;
 use whatsapp_rust::prelude::{ChannelEventHandler, Event};
 
@@ -41,6 +42,12 @@ pub(crate) fn link(path: &Path, words: &[&str]) -> io::Result<()> {
         return Err(io::Error::other(why));
     }
     let directory = Directory::new(path)?;
+    let owner = directory.owner()?;
+    if owner != geteuid().as_raw() {
+        let why =
+            format!("run this as the user who runs Hearth (id {owner}): the bridge could not read the keys of others");
+        return Err(io::Error::other(why));
+    }
     let Some(_lock) = directory.lock()? else {
         return Err(io::Error::other("the device is linked and in use; remove it on the phone first"));
     };
