@@ -30,6 +30,7 @@ pub(crate) mod telegram;
 pub(crate) mod terminal;
 pub(crate) mod webhook;
 pub(crate) mod whatsapp;
+pub(crate) mod whatsapp_linked;
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};

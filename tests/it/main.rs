@@ -128,6 +128,7 @@ mod typing;
 mod upgrade;
 mod voice;
 mod whatsapp;
+mod whatsapp_linked;
 mod why;
 mod working;
 mod workspaces;

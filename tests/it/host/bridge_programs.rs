@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-use super::Host;
+use super::{Host, skipped};
 
 /// The program `hearth-<name>`, built from `tools/<name>`. Panics if it is missing or older than its sources, because a test
 /// that skips itself then would never be noticed: `cargo test --workspace` builds all programs.
@@ -42,6 +42,33 @@ pub(crate) fn matrix() -> PathBuf {
         program
     });
     BUILT.clone()
+}
+
+/// The program `hearth-whatsapp`, and `whatsapp-people`, the stand-in for its network.
+pub(crate) struct Linked {
+    pub(crate) bridge: PathBuf,
+    pub(crate) people: PathBuf,
+}
+
+/// The programs of a workspace of its own that brings over a hundred crates: only `.ci/run nightly` builds it, with its tests.
+/// None, which is reported, where that was not done after the last change.
+pub(crate) fn linked() -> Option<Linked> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let built = Path::new(env!("CARGO_BIN_EXE_hearth")).ancestors().nth(2).unwrap().join("wa/debug");
+    let programs = Linked { bridge: built.join("hearth-whatsapp"), people: built.join("examples/whatsapp-people") };
+    let is_new = |program: &Path, sources: &[&str]| {
+        let changed = sources.iter().map(|part| newest(&root.join(part))).max();
+        program.metadata().is_ok_and(|about| changed <= about.modified().ok())
+    };
+    let bridge = is_new(&programs.bridge, &["tools/whatsapp/src", "container/bridge/src"]);
+    if bridge && is_new(&programs.people, &["tools/whatsapp/tests/linked"]) {
+        return Some(programs);
+    }
+    skipped(
+        "a linked device of WhatsApp with a daemon needs programs that are missing or old: \
+         `cargo test --manifest-path tools/whatsapp/Cargo.toml --target-dir target/wa` builds them",
+    );
+    None
 }
 
 /// The results of `hearth bridge test` with these arguments. The bridge has a minute for each answer, because other tests

@@ -1,9 +1,9 @@
-//! A stand-in for a network: a script in Python that serves until its standard input ends, and its operations.
+//! A stand-in for a network: a program that serves until its standard input ends, and its operations.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Host, wait_for};
 use crate::world::directory;
 
-/// A stand-in that runs, and an installation. The script writes into its directory the files `port`, where its network is,
+/// A stand-in that runs, and an installation. The program writes into its directory the files `port`, where its network is,
 /// `control`, where its operations are, and `ready`.
 pub(crate) struct StandIn {
     pub(crate) host: Host,
@@ -20,24 +20,39 @@ pub(crate) struct StandIn {
 }
 
 impl StandIn {
-    /// Starts a script with further words; the variable tells its other calls where the directory is.
+    /// Starts a script in Python with further words; the variable tells its other calls where the directory is.
     pub(crate) fn start(script: &str, variable: &str, words: &[&str]) -> Self {
+        let here = |host: &mut Host, here: &str| {
+            host.env.push((variable.to_owned(), here.to_owned()));
+            let mut command = host.bare("python3");
+            command.arg(script);
+            command
+        };
+        Self::begin(script, words, here)
+    }
+
+    /// Starts a program.
+    pub(crate) fn start_program(program: &Path) -> Self {
+        let program = program.to_str().unwrap();
+        Self::begin(program, &[], |host, _| host.bare(program))
+    }
+
+    fn begin(name: &str, words: &[&str], command: impl FnOnce(&mut Host, &str) -> Command) -> Self {
         let mut host = Host::new();
         let directory = directory();
         // Bridges are confined, and their programs are copied to it.
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(directory.path(), mode).unwrap();
         let here = directory.path().display().to_string();
-        host.env.push((variable.to_owned(), here.clone()));
-        let mut command = host.bare("python3");
-        command.arg(script).arg("serve").arg(&here).args(words).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut command = command(&mut host, &here);
+        command.arg("serve").arg(&here).args(words).stdin(Stdio::piped()).stdout(Stdio::null());
         let server = command.spawn().unwrap();
         let stand_in = Self { host, server, directory };
-        wait_for(script, || stand_in.path("ready").exists().then_some(()));
+        wait_for(name, || stand_in.path("ready").exists().then_some(()));
         stand_in
     }
 
-    /// A file that the script wrote.
+    /// A file that the program wrote.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -89,7 +104,7 @@ impl StandIn {
 
     /// A copy of a bridge's program, so that a test kills no other's.
     pub(crate) fn program(&self, built: &Path) -> PathBuf {
-        let program = self.path("hearth-networks");
+        let program = self.path(built.file_name().unwrap().to_str().unwrap());
         std::fs::copy(built, &program).unwrap();
         program
     }

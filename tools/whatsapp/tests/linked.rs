@@ -13,6 +13,8 @@
 mod answers;
 #[path = "linked/bridge.rs"]
 mod bridge;
+#[path = "linked/http.rs"]
+mod http;
 #[path = "linked/kit.rs"]
 mod kit;
 #[path = "linked/peer.rs"]
@@ -22,20 +24,14 @@ mod wire;
 #[path = "linked/world.rs"]
 mod world;
 
-use bridge::{BOT, Bridge, DEVICE, Home, linking};
+use bridge::{Bridge, Home, linking};
 use peer::Peer;
 use serde_json::{Value, json};
 use whatsapp_rust::prelude::{MessageField, wa};
-use world::{World, address};
+use world::{ANN, BOT, DEVICE, World, address, jid};
 
-const ANN: &str = "15550000002";
 const BOB: &str = "15550000003";
 const GROUP: &str = "120363040237990503@g.us";
-
-/// The address of a person.
-fn jid(number: &str) -> String {
-    format!("{number}@s.whatsapp.net")
-}
 
 #[test]
 fn people_talk_to_the_bot() {
@@ -124,6 +120,9 @@ fn nothing_is_lost_or_doubled_when_the_bridge_is_killed() {
     assert_eq!(ann.heard().text, "another", "the first one was not sent again");
     ann.say(&jid(BOT), "last");
     assert_eq!(text(&bridge.event()), "last");
+    world.cut(&address(BOT, DEVICE));
+    ann.say(&jid(BOT), "after its connection was cut");
+    assert_eq!(text(&bridge.event()), "after its connection was cut");
 }
 
 #[test]
@@ -188,6 +187,7 @@ fn files_go_both_ways_and_messages_change() {
 #[test]
 fn of_a_persons_account_only_what_concerns_an_agent_is_passed_on() {
     let (world, home) = (World::start(), Home::new());
+    let phone = Peer::new(&world, BOT, 0);
     home.link(&world);
     let ann = Peer::new(&world, ANN, 0);
     let mut bridge = Bridge::start(&world, &home, "personal");
@@ -196,6 +196,11 @@ fn of_a_persons_account_only_what_concerns_an_agent_is_passed_on() {
     ann.say(&jid(BOT), "for the agent");
     bridge.wanted(true);
     assert_eq!(text(&bridge.event()), "for the agent");
+    phone.say(&jid(BOT), "a note");
+    let event = bridge.event();
+    assert_eq!((text(&event), &event["platformId"], &event["sender"]["id"]), ("a note", &json!(BOT), &json!(BOT)));
+    bridge.say("5f0c91ab-mo1", BOT, json!({ "text": "an answer" }));
+    assert_eq!([(); 3].map(|()| phone.heard().text), ["private", "for the agent", "an answer"]);
 }
 
 #[test]
@@ -224,4 +229,15 @@ fn a_device_that_was_removed_is_linked_again() {
     let failed = bridge.frame("failed")["failed"].clone();
     assert!(failed["why"].as_str().unwrap().contains("another program"), "{failed}");
     assert_eq!(failed["until"], 600);
+}
+
+#[test]
+fn only_who_runs_hearth_links_a_device() {
+    let (world, home) = (World::start(), Home::new());
+    if std::os::unix::fs::chown(home.root(), Some(1), None).is_err() {
+        return eprintln!("SKIPPED: only root can give a directory to another user");
+    }
+    let ended = linking(&home.state(), &[&world.address.to_string()]).output().unwrap();
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("as the user who runs Hearth (id 1)"), "{ended:?}");
+    assert!(home.state().read_dir().unwrap().next().is_none(), "nothing is left there");
 }

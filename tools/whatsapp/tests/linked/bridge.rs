@@ -11,12 +11,9 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::world::{PATIENCE, World, address};
+use crate::world::{BOT, DEVICE, PATIENCE, World, address};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_hearth-whatsapp");
-/// The account of the bot, and the number of its linked device.
-pub(crate) const BOT: &str = "15550000001";
-pub(crate) const DEVICE: u16 = 5;
 
 pub(crate) struct Home {
     root: tempfile::TempDir,

@@ -11,10 +11,9 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use whatsapp_rust::prelude::{MessageExt as _, wa};
 
-use crate::bridge::{BOT, Home, PROGRAM};
+use crate::bridge::{Home, PROGRAM};
 use crate::peer::Peer;
-use crate::world::World;
-use crate::{ANN, jid};
+use crate::world::{ANN, BOT, World, jid};
 
 const HEARTH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/debug/hearth");
 
@@ -62,7 +61,8 @@ fn it_passes_every_case() {
     let (listener, texts) = (Arc::clone(&ann), Arc::clone(&heard));
     std::thread::spawn(move || {
         while let Some(found) = listener.heard_at_last() {
-            texts.lock().unwrap().extend([text(&found.message), changed(&found.message)].into_iter().flatten());
+            let seen = found.iter().flat_map(|found| [text(&found.message), changed(&found.message)]);
+            texts.lock().unwrap().extend(seen.flatten());
         }
     });
     let server = TcpListener::bind("127.0.0.1:0").unwrap();

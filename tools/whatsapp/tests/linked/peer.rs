@@ -81,18 +81,12 @@ impl Peer {
 
     /// The next message.
     pub(crate) fn heard(&self) -> Heard {
-        self.next("a message", message)
+        self.next("a message", |event| messages(event).into_iter().next())
     }
 
-    /// The next message, however long it takes; none when the connection has ended.
-    pub(crate) fn heard_at_last(&self) -> Option<Heard> {
-        self.runtime.block_on(async {
-            loop {
-                if let Some(found) = message(&*self.events.recv().await.ok()?) {
-                    return Some(found);
-                }
-            }
-        })
+    /// The next messages, however long they take; none when the connection has ended.
+    pub(crate) fn heard_at_last(&self) -> Option<Vec<Heard>> {
+        self.runtime.block_on(async { self.events.recv().await.ok().map(|event| messages(&event)) })
     }
 
     /// Sends; the id of the message.
@@ -110,11 +104,13 @@ impl Peer {
     }
 }
 
-fn message(event: &Event) -> Option<Heard> {
-    let Event::Messages(batch) = event else { return None };
-    let found = batch.messages.first()?;
-    let text = found.message.get_base_message().text_content().unwrap_or_default().to_owned();
-    Some(Heard { id: found.info.id.clone(), text, message: Arc::clone(&found.message) })
+fn messages(event: &Event) -> Vec<Heard> {
+    let Event::Messages(batch) = event else { return Vec::new() };
+    let heard = batch.messages.iter().map(|found| {
+        let text = found.message.get_base_message().text_content().unwrap_or_default().to_owned();
+        Heard { id: found.info.id.clone(), text, message: Arc::clone(&found.message) }
+    });
+    heard.collect()
 }
 
 impl Drop for Peer {

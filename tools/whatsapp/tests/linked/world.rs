@@ -2,7 +2,6 @@
 //! in messages it cannot read.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -19,10 +18,17 @@ use whatsapp_rust::waproto::whatsapp as wa;
 use whatsapp_rust::{Jid, NodeBuilder};
 
 use crate::answers::{collections, keys, known_device, targets};
+use crate::http::{Request, answer};
 use crate::wire::{Wire, public};
 
 /// How long a test waits for something.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The account of the bot, and the number of its linked device.
+pub(crate) const BOT: &str = "15550000001";
+pub(crate) const DEVICE: u16 = 5;
+/// A person.
+pub(crate) const ANN: &str = "15550000002";
 
 impl Device {
     pub(crate) fn is_online(&self) -> bool {
@@ -99,6 +105,11 @@ pub(crate) fn address(number: &str, device: u16) -> String {
     Jid::pn_device(number, device).to_string()
 }
 
+/// The address of a person.
+pub(crate) fn jid(number: &str) -> String {
+    format!("{number}@s.whatsapp.net")
+}
+
 pub(crate) fn hidden(number: &str) -> String {
     format!("9{number}")
 }
@@ -154,7 +165,7 @@ impl World {
         let mut first = [0; 8];
         while stream.peek(&mut first).is_ok_and(|count| (1..8).contains(&count)) {}
         if !first.starts_with(b"GET /ws") {
-            return self.file(stream);
+            return self.file(&stream);
         }
         let Some((wire, payload)) = Wire::accept(stream, &self.keys) else { return };
         let (sender, tasks) = channel();
@@ -282,6 +293,13 @@ impl World {
         Self::give(&mut self.known(), device, node);
     }
 
+    /// Cuts the connection of a device.
+    pub(crate) fn cut(&self, device: &str) {
+        if let Some(online) = self.known().devices.get(device).and_then(|device| device.online.as_ref()) {
+            drop(online.send(Task::Close));
+        }
+    }
+
     /// Forgets a device, as the phone does.
     pub(crate) fn remove(&self, device: &str) {
         let conflict = NodeBuilder::new("conflict").attr("type", "device_removed").build();
@@ -407,11 +425,24 @@ impl World {
         let mut known = self.known();
         let Some(Link { shown, device }) = known.links.remove(text(node, "id").as_ref()) else { return };
         known.devices.get_mut(&device).unwrap().signed = bytes(sign, "device-identity");
+        Self::tell_others(&mut known, &device);
         let connection = known.pairing.remove(&shown).unwrap();
         drop(connection.send(Task::Send(NodeBuilder::new("stream:error").attr("code", "515").build())));
         drop(connection.send(Task::Close));
         drop(known);
         self.changed();
+    }
+
+    /// Tells the other devices of an account which ones it has. Those of other people ask when they write to it.
+    fn tell_others(known: &mut Known, new: &str) {
+        let number = new.split(':').next().unwrap();
+        let all: Vec<String> = known.devices.keys().filter(|device| device.starts_with(number)).cloned().collect();
+        let list = all.iter().map(|device| NodeBuilder::new("device").attr("jid", device.as_str()).build());
+        let list = NodeBuilder::new("devices").attr("dhash", "2:x").children(list.collect::<Vec<_>>()).build();
+        let told = NodeBuilder::new("notification").attr("type", "account_sync").attr("from", jid(number));
+        let told =
+            told.attr("id", format!("devices-{}", known.number)).attr("t", "1796000000").children([list]).build();
+        all.iter().filter(|device| *device != new).for_each(|device| Self::give(known, device, told.clone()));
     }
 
     fn answer(&self, device: &str, node: &Node) -> Node {
@@ -450,29 +481,15 @@ impl World {
     }
 
     /// The store of files, by HTTP.
-    fn file(&self, mut stream: TcpStream) {
-        let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let mut first = String::new();
-        drop(reader.read_line(&mut first));
-        let (mut length, mut line) = (0, String::new());
-        while reader.read_line(&mut line).is_ok_and(|count| count > 2) {
-            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-            line.clear();
+    fn file(&self, stream: &TcpStream) {
+        let Some(Request { is_post, path, body }) = Request::read(stream) else { return };
+        if !is_post {
+            let found = self.known().files.get(&path).cloned();
+            return answer(stream, found.as_deref());
         }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).unwrap();
-        let answer = if first.starts_with("POST") {
-            let path = format!("/f/{}", self.next());
-            self.known().files.insert(path.clone(), body);
-            format!("{{\"url\": \"https://media.test{path}\", \"direct_path\": \"{path}\"}}").into_bytes()
-        } else {
-            let path = first.split([' ', '?']).nth(1).unwrap_or_default().to_owned();
-            self.known().files.get(&path).cloned().unwrap_or_default()
-        };
-        let status = if answer.is_empty() { "404 Not Found" } else { "200 OK" };
-        let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", answer.len());
-        drop(stream.write_all(&[head.as_bytes(), &answer].concat()));
+        let path = format!("/f/{}", self.next());
+        self.known().files.insert(path.clone(), body);
+        let place = format!("{{\"url\": \"https://media.test{path}\", \"direct_path\": \"{path}\"}}");
+        answer(stream, Some(place.as_bytes()));
     }
 }
