@@ -323,7 +323,10 @@ impl World {
             receipt.attrs.insert("participant", device.to_owned());
             Self::give(&mut known, &known_device(&author), receipt);
         } else if let Some(entry) = known.devices.get_mut(device) {
-            entry.waiting.retain(|waiting| text(waiting, "id") != id);
+            // Of messages that waited, several are confirmed at once.
+            let more = node.get_optional_child("list").and_then(Node::children).unwrap_or_default();
+            let ids: Vec<_> = more.iter().map(|item| text(item, "id").into_owned()).chain([id]).collect();
+            entry.waiting.retain(|waiting| !ids.iter().any(|id| text(waiting, "id") == *id));
         }
         drop(known);
         self.changed();
