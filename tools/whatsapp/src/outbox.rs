@@ -78,6 +78,16 @@ impl Outbox {
         }
     }
 
+    /// Waits until the keys of chats are on the disk. The library writes what a person's message changed only moments later,
+    /// and lets answers leave before: a bridge that died then could not read what they answer.
+    fn keep_keys(&self) -> Result<(), End> {
+        match self.session.wait(SEND, self.session.client.flush_pending_signal_state()) {
+            Some(Ok(())) => Ok(()),
+            Some(Err(error)) => Err(End::not(Sent::Retry, format!("keys cannot be stored: {error}"))),
+            None => Err(End::not(Sent::Retry, "keys were not stored in time")),
+        }
+    }
+
     /// Sends a message under an id, and waits until WhatsApp has it.
     fn send(&self, chat: &Chat, id: &str, message: wa::Message) -> Result<(), End> {
         match self.pace.next(PACE) {
@@ -87,11 +97,16 @@ impl Outbox {
                 return Err(End { after: Some(wait.as_secs() + 1), ..End::not(Sent::Retry, why) });
             }
         }
+        self.keep_keys()?;
         let expected = self.acks.expect(id);
         let options = SendOptions::default().with_message_id(id);
         let sent = self.session.wait(SEND, self.session.client.send_message_with_options(chat.jid(), message, options));
         match sent {
-            Some(Ok(_)) => judged(expected.wait(CONFIRM)),
+            Some(Ok(_)) => {
+                // What was in use before was not stored. If this fails, so does the next message.
+                drop(self.keep_keys());
+                judged(expected.wait(CONFIRM))
+            }
             Some(Err(error)) => Err(unsent(&error)),
             None => Err(End::not(Sent::Uncertain, "it was not sent in time")),
         }

@@ -125,6 +125,31 @@ fn nothing_is_lost_or_doubled_when_the_bridge_is_killed() {
     assert_eq!(text(&bridge.event()), "after its connection was cut");
 }
 
+/// An answer leaves only when the keys that its recipients answer with are on the disk.
+#[test]
+fn what_answers_an_answer_is_read_after_a_kill() {
+    let (world, home) = (World::start(), Home::new());
+    home.link(&world);
+    let ann = Peer::new(&world, ANN, 0);
+    for round in 0..6 {
+        let mut bridge = Bridge::start(&world, &home, "bot");
+        for part in 0..2 {
+            ann.say(&jid(BOT), "hello");
+            bridge.event();
+            bridge.say(&format!("5f0c91ab-mo{round}{part}"), ANN, json!({ "text": "an answer" }));
+            ann.heard();
+        }
+        bridge.kill();
+        // It is encrypted with keys of the last answer.
+        ann.say(&jid(BOT), "bye");
+    }
+    let mut bridge = Bridge::start(&world, &home, "bot");
+    ann.say(&jid(BOT), "last");
+    while text(&bridge.event()) != "last" {}
+    let asked = world.known().receipts.iter().filter(|(_, kind)| kind.contains("retry")).count();
+    assert_eq!(asked, 0, "nothing is asked for again");
+}
+
 #[test]
 fn a_repeat_has_the_same_id_and_says_that_it_is_one() {
     let (world, home) = (World::start(), Home::new());
