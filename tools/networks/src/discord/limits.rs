@@ -6,6 +6,8 @@ use std::time::Duration;
 
 /// Requests in a second; Discord allows 50.
 const PER_SECOND: usize = 40;
+/// Requests in the first second of this process: an earlier one may have sent [`PER_SECOND`] just before it was killed.
+const AT_FIRST: usize = 10;
 const SECOND: Duration = Duration::from_secs(1);
 /// Longest pause that the server can ask for.
 const PAUSE_MAX: Duration = Duration::from_secs(3_600);
@@ -36,7 +38,7 @@ pub(crate) struct Told {
 }
 
 /// What is known of the limits.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Limits {
     buckets: BTreeMap<&'static str, String>,
     until: BTreeMap<(String, String), Duration>,
@@ -47,6 +49,18 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
+    /// Limits of a process that begins now.
+    pub(crate) fn new(now: Duration) -> Self {
+        Self {
+            buckets: BTreeMap::new(),
+            until: BTreeMap::new(),
+            all_until: Duration::ZERO,
+            recent: std::iter::repeat_n(now, PER_SECOND - AT_FIRST).collect(),
+            refused: 0,
+            refused_since: Duration::ZERO,
+        }
+    }
+
     /// How long a request has to wait. It counts as sent if that is nothing.
     pub(crate) fn wait(&mut self, route: &Route, now: Duration) -> Duration {
         while self.recent.front().is_some_and(|first| *first + SECOND <= now) {
@@ -125,7 +139,7 @@ mod tests {
 
     #[test]
     fn an_empty_window_holds_its_channel_and_no_other() {
-        let mut limits = Limits::default();
+        let mut limits = Limits::new(seconds(0));
         let told = |remaining| Told {
             bucket: Some("b".to_owned()),
             remaining: Some(remaining),
@@ -146,7 +160,7 @@ mod tests {
 
     #[test]
     fn pauses_are_bounded_and_a_global_one_is_for_all() {
-        let mut limits = Limits::default();
+        let mut limits = Limits::new(seconds(0));
         assert_eq!(limits.pause(&route("1"), Some(31_536_000.0), false, seconds(0)), PAUSE_MAX);
         assert_eq!(limits.pause(&route("3"), None, false, seconds(0)), PAUSE);
         for odd in [f64::NAN, f64::INFINITY, -1.0] {
@@ -158,8 +172,16 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_follows_another_sends_few_requests_in_its_first_second() {
+        let mut limits = Limits::new(seconds(7));
+        assert!((0..AT_FIRST).all(|_| limits.wait(&route("1"), seconds(7)).is_zero()));
+        assert_eq!(limits.wait(&route("1"), seconds(7)), SECOND);
+        assert_eq!(limits.wait(&route("1"), seconds(8)), Duration::ZERO);
+    }
+
+    #[test]
     fn requests_in_a_second_and_refused_ones_are_counted() {
-        let mut limits = Limits::default();
+        let mut limits = Limits::new(seconds(0));
         assert!((0..PER_SECOND).all(|_| limits.wait(&route("1"), seconds(1)).is_zero()));
         assert_eq!(limits.wait(&route("1"), seconds(1)), SECOND);
         assert_eq!(limits.wait(&route("1"), seconds(2)), Duration::ZERO);

@@ -95,7 +95,7 @@ impl Rest {
             web: Web::new(&format!("DiscordBot (hearth, {})", env!("CARGO_PKG_VERSION"))),
             base: format!("{}/api/v10", settings.server),
             authorization: format!("Bot {}", settings.token),
-            limits: Arc::default(),
+            limits: Arc::new(Mutex::new(Limits::new(now()))),
             is_stopped: Arc::default(),
             writer,
         }
