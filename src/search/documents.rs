@@ -131,6 +131,7 @@ pub struct Lengths<'a> {
 
 impl Lengths<'_> {
     /// The length of a text; none if it was removed.
+    #[inline]
     pub fn of(&mut self, number: u32) -> Option<u32> {
         let texts = usize::try_from(number.checked_sub(self.next)?).ok()?;
         // Before the length are the id and the time.

@@ -19,6 +19,7 @@ pub fn rarity(with: u64, all: u64) -> f64 {
 }
 
 /// Score of a term that a text of `length` words contains `count` times; `mean` is the mean length of all texts.
+#[inline]
 #[must_use]
 pub fn term(rarity: f64, count: u64, length: u64, mean: f64) -> f64 {
     let count = number(count);
@@ -27,6 +28,7 @@ pub fn term(rarity: f64, count: u64, length: u64, mean: f64) -> f64 {
 }
 
 /// The factor of a text's age in seconds and its chat.
+#[inline]
 #[must_use]
 pub fn weight(age: i64, same_chat: bool) -> f64 {
     let days = f64::from(i32::try_from(age.max(0) / 60).unwrap_or(i32::MAX)) / (24.0 * 60.0);

@@ -197,6 +197,7 @@ impl<'a> Entries<'a> {
 
 impl<'a> List<'a> {
     /// The texts, in order.
+    #[inline]
     pub fn postings(self) -> impl Iterator<Item = Posting> + use<'a> {
         let (mut rest, mut at) = (self.bytes, 0_u32);
         std::iter::from_fn(move || {

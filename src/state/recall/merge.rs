@@ -7,7 +7,7 @@
 
 use super::keys::{KINDS, kind, said};
 use super::segments::{FAN, LEVEL_MAX, Segment, SegmentText, all, forget, texts, write_terms, write_texts};
-use super::terms::{self, Reader};
+use super::terms::{self, Reader, Sortable};
 use crate::model::recall::{RecallScope, SaidId};
 use crate::search::documents::Documents;
 use crate::search::packed::to_u64;
@@ -120,10 +120,11 @@ fn merged(db: &Tables, txn: &Read<'_>, merge: Merge<'_>, postings: usize) -> Res
         if done >= postings {
             return Ok((writer.finish(), false));
         }
-        least.clone_into(&mut term);
+        least.term.clone_into(&mut term);
         list.clear();
+        let same = Sortable::of(&term);
         for (reader, numbers) in &mut sources {
-            while reader.term() == Some(term.as_str()) {
+            while reader.term() == Some(same) {
                 list.extend(reader.postings().filter_map(|posting| {
                     let at = numbers.get(usize::try_from(posting.at).ok()?)?.as_ref()?;
                     Some(Posting { at: *at, ..posting })

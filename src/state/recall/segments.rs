@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::keys::{KINDS, Packed, Term, kind, said};
 use super::merge::{self, Step};
-use super::{NewText, terms, version};
+use super::terms::{self, Sortable};
+use super::{NewText, version};
 use crate::model::recall::{RecallScope, SaidId};
 use crate::search::Words;
 use crate::search::documents::{Document, Documents};
@@ -207,24 +208,18 @@ impl Content {
     /// The rows of the terms, and what merging them costs.
     fn rows(&self) -> (Vec<Row>, usize) {
         let term = |range: &Range<usize>| self.terms.get(range.clone()).unwrap_or_default();
-        let place = |(at, posting): &(Range<usize>, Posting)| (beginning(term(at)), term(at), *posting);
-        let mut sorted: Vec<(u64, &str, Posting)> = self.places.iter().map(place).collect();
+        let place = |(at, posting): &(Range<usize>, Posting)| (Sortable::of(term(at)), *posting);
+        let mut sorted: Vec<(Sortable<'_>, Posting)> = self.places.iter().map(place).collect();
         sorted.sort_unstable();
         let (mut writer, mut list, mut cost) = (Writer::default(), Vec::new(), 0_usize);
-        for same in sorted.chunk_by(|(_, one, _), (_, other, _)| one == other) {
+        for same in sorted.chunk_by(|(one, _), (other, _)| one == other) {
             list.clear();
-            list.extend(same.iter().map(|(.., posting)| *posting));
-            same.first().iter().for_each(|(_, term, _)| writer.add(term, &list));
+            list.extend(same.iter().map(|(_, posting)| *posting));
+            same.first().iter().for_each(|(sortable, _)| writer.add(sortable.term, &list));
             cost = cost.saturating_add(merge::cost(list.len()));
         }
         (writer.finish(), cost)
     }
-}
-
-/// The beginning of a term as a number, which sorts as terms do. Most terms differ in it.
-fn beginning(term: &str) -> u64 {
-    let byte = |at: usize| term.as_bytes().get(at).copied().unwrap_or_default();
-    u64::from_be_bytes(std::array::from_fn(byte))
 }
 
 fn next_key(db: &Tables, txn: &Read<'_>, scope: RecallScope) -> Result<RecallSegmentKey> {

@@ -109,11 +109,31 @@ pub(crate) fn last(db: &Tables, txn: &Read<'_>, of: RecallSegmentKey) -> Result<
     Ok(Some(entries.term().to_owned()))
 }
 
+/// A term beside its beginning as a number. These sort as terms do, and most terms differ in the number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Sortable<'a> {
+    beginning: u64,
+    pub(super) term: &'a str,
+}
+
+impl<'a> Sortable<'a> {
+    #[inline]
+    pub(super) fn of(term: &'a str) -> Self {
+        Self { beginning: beginning(term), term }
+    }
+}
+
+fn beginning(term: &str) -> u64 {
+    let byte = |at: usize| term.as_bytes().get(at).copied().unwrap_or_default();
+    u64::from_be_bytes(std::array::from_fn(byte))
+}
+
 /// Reads the terms of a segment in order.
 pub(super) struct Reader<'t> {
     rows: Box<dyn Iterator<Item = StoredRow<'t>> + 't>,
     entries: Entries<'t>,
     list: Option<List<'t>>,
+    beginning: u64,
 }
 
 impl<'t> Reader<'t> {
@@ -121,20 +141,21 @@ impl<'t> Reader<'t> {
     pub(super) fn after(db: &Tables, txn: &'t Read<'_>, of: RecallSegmentKey, term: Option<&str>) -> Result<Self> {
         let sought = term.unwrap_or_default();
         let rows = Box::new(rows_from(db, txn, of, &Term::new(sought)?)?);
-        let mut reader = Self { rows, entries: Entries::of(&[]), list: None };
+        let mut reader = Self { rows, entries: Entries::of(&[]), list: None, beginning: 0 };
         // Rows that begin with the term are its rest, and later terms.
         while reader.list.is_none() && reader.next_row()? {
             reader.list = reader.entries.seek(sought);
-            if reader.term() == Some(sought) {
+            if reader.list.is_some() && reader.entries.term() == sought {
                 reader.list = reader.entries.advance();
             }
         }
+        reader.beginning = beginning(reader.entries.term());
         Ok(reader)
     }
 
     /// The term at hand.
-    pub(super) fn term(&self) -> Option<&str> {
-        self.list.map(|_| self.entries.term())
+    pub(super) fn term(&self) -> Option<Sortable<'_>> {
+        self.list.map(|_| Sortable { beginning: self.beginning, term: self.entries.term() })
     }
 
     /// Its texts in the row at hand. They may continue with the next entry.
@@ -147,6 +168,7 @@ impl<'t> Reader<'t> {
         while self.list.is_none() && self.next_row()? {
             self.list = self.entries.advance();
         }
+        self.beginning = beginning(self.entries.term());
         Ok(())
     }
 
