@@ -16,7 +16,7 @@ use crate::search::tokens::is_unspaced;
 use crate::search::{Clause, Query, rank};
 use crate::{Read, Result, Tables};
 
-/// Texts with a word that count, the newest first, if the word is very common.
+/// Texts with a word that count, the newest first, if the word is very common. The same for texts with all words of phrases.
 const COMMON: u64 = 20_000;
 /// A word with fewer texts is also searched as the beginning and as a part of words.
 const RARE: u64 = 20;
@@ -72,9 +72,10 @@ pub fn find(db: &Tables, txn: &Read<'_>, search: &Search<'_>) -> Result<Vec<Hit>
     let filters = sought.len();
     sought.extend(lookup.words(search.query)?);
     let has_words = sought.len() > filters;
-    let (mut best, mut tally) = (Best::new(search.most), Tally::default());
+    let has_phrases = sought.iter().any(|one| one.required && one.scale.is_some());
+    let (mut best, mut tally, mut matched) = (Best::new(search.most), Tally::default(), 0_u64);
     for (number, place) in places.iter().enumerate() {
-        if best.is_full() && !has_words {
+        if (best.is_full() && !has_words) || (has_phrases && matched >= COMMON) {
             break; // the rest is older
         }
         let parts: Vec<Part<'_>> = sought.iter_mut().map(|one| one.part(number)).collect();
@@ -86,6 +87,7 @@ pub fn find(db: &Tables, txn: &Read<'_>, search: &Search<'_>) -> Result<Vec<Hit>
         }
         let texts = place.texts(db, txn)?;
         tally.add_up(&texts, &parts);
+        matched = matched.saturating_add(tally.matched());
         search.rank(place, &texts, &tally, has_words, &mut best);
     }
     Ok(best.hits())

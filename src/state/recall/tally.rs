@@ -34,7 +34,15 @@ pub(super) struct Tally {
     /// A bit for each text.
     matching: Vec<u64>,
     with_part: Vec<u64>,
+    /// What each required part has of the texts that have all rarer ones, so that no long list is read twice.
+    required: Vec<Vec<Kept>>,
     texts: Vec<Text>,
+}
+
+/// That a text has a required part.
+struct Kept {
+    posting: Posting,
+    weight: f64,
 }
 
 /// What is known of a matching text.
@@ -49,7 +57,7 @@ impl Tally {
     pub(super) fn add_up(&mut self, texts: &Texts<'_>, parts: &[Part<'_>]) {
         self.choose(texts.size(), parts);
         self.texts.resize(self.matching.len().saturating_mul(64), Text::default());
-        let scored = || parts.iter().filter_map(|part| Some((part, part.scale?)));
+        let scored = || parts.iter().zip(&self.required).filter_map(|(part, kept)| Some((part, kept, part.scale?)));
         if scored().next().is_none() {
             return;
         }
@@ -59,17 +67,25 @@ impl Tally {
                 *text = Text { length: length(number), sum: 0.0 };
             }
         }
-        for (part, Scale { rarity, mean }) in scored() {
-            for Weighted { postings, weight } in part.lists {
-                postings.each(|Posting { at: number, count }| {
-                    if is_set(&self.matching, number)
-                        && let Some(text) = at(&mut self.texts, number)
-                    {
-                        text.sum += weight * rank::term(rarity, u64::from(count), u64::from(text.length), mean);
-                    }
-                });
+        for (part, kept, Scale { rarity, mean }) in scored() {
+            let mut add = |Posting { at: number, count }, weight| {
+                if is_set(&self.matching, number)
+                    && let Some(text) = at(&mut self.texts, number)
+                {
+                    text.sum += weight * rank::term(rarity, u64::from(count), u64::from(text.length), mean);
+                }
+            };
+            if part.required {
+                kept.iter().for_each(|Kept { posting, weight }| add(*posting, *weight));
+            } else {
+                part.lists.iter().for_each(|one| one.postings.each(|posting| add(posting, one.weight)));
             }
         }
+    }
+
+    /// How many texts match.
+    pub(super) fn matched(&self) -> u64 {
+        self.matching.iter().map(|chunk| u64::from(chunk.count_ones())).sum()
     }
 
     /// The texts that match, in order, with their scores.
@@ -90,11 +106,24 @@ impl Tally {
         } else {
             self.matching.resize(chunks, u64::MAX);
         }
-        for part in parts.iter().filter(|part| part.required) {
+        self.required.resize_with(parts.len(), Vec::new);
+        let mut required: Vec<(&Part<'_>, &mut Vec<Kept>)> =
+            parts.iter().zip(&mut self.required).filter(|(part, _)| part.required).collect();
+        // The rarest first: of the others, only what they have in common with it is kept.
+        required.sort_by_key(|(part, _)| part.lists.iter().map(|one| one.postings.texts()).sum::<u64>());
+        for (part, kept) in required {
+            kept.clear();
             self.with_part.clear();
             self.with_part.resize(chunks, 0);
-            mark(&mut self.with_part, part);
-            self.matching.iter_mut().zip(&self.with_part).for_each(|(all, one)| *all &= one);
+            for Weighted { postings, weight } in part.lists {
+                postings.each(|posting| {
+                    if is_set(&self.matching, posting.at) {
+                        set(&mut self.with_part, posting.at);
+                        kept.push(Kept { posting, weight: *weight });
+                    }
+                });
+            }
+            std::mem::swap(&mut self.matching, &mut self.with_part);
         }
     }
 }
@@ -106,11 +135,13 @@ fn at(texts: &mut [Text], number: u32) -> Option<&mut Text> {
 /// Sets the bits of the texts with a part of a query.
 fn mark(bits: &mut [u64], part: &Part<'_>) {
     for Weighted { postings, .. } in part.lists {
-        postings.each(|posting| {
-            if let Some(chunk) = usize::try_from(posting.at / 64).ok().and_then(|at| bits.get_mut(at)) {
-                *chunk |= 1 << (posting.at % 64);
-            }
-        });
+        postings.each(|posting| set(bits, posting.at));
+    }
+}
+
+fn set(bits: &mut [u64], number: u32) {
+    if let Some(chunk) = usize::try_from(number / 64).ok().and_then(|at| bits.get_mut(at)) {
+        *chunk |= 1 << (number % 64);
     }
 }
 
