@@ -473,6 +473,10 @@ fn channels_are_connected_when_they_change() {
         world.lose_effects();
     }
     assert!(world.configure(vec![remove()]).unwrap_err().message.contains("channel hook not found"));
+    let before = world.text();
+    let reserved = world.configure(vec![channel("agent", ChannelKind::Webhook)]).unwrap_err();
+    assert!(reserved.message.contains("a channel cannot be called `agent`"), "{}", reserved.message);
+    assert_eq!(world.text(), before);
 }
 
 /// `--prune` removes entities that a file created and no longer names.

@@ -12,7 +12,7 @@ use hearth::model::message::MessageState;
 use hearth::model::network::{
     ConnectionSeen, Endpoint, HostWanted, Judgement, NetRefusal, NetVerdict, NetworkPolicy, RuleOrigin, judge,
 };
-use hearth::model::report::Reply;
+use hearth::model::report::{Action, Reply};
 use hearth::model::{Effect, Input, Millis};
 
 use crate::world::World;
@@ -390,6 +390,12 @@ fn the_operator_decides_by_command() {
     let mut world = world("\"ask\"");
     let folder = || Folder::new("main").unwrap();
     world.configure(vec![Change::AllowHost(folder(), to("a.org:443"))]).unwrap();
+    let first = world.read(|db, txn| Ok(db.host_grants.iter(txn)?.next().unwrap()?.1));
+    world.pass(Millis::minutes(1));
+    let again = world.configure(vec![Change::AllowHost(folder(), to("a.org:443"))]).unwrap();
+    assert_eq!(again[0].action, Action::Unchanged);
+    let row = world.read(|db, txn| Ok(db.host_grants.iter(txn)?.next().unwrap()?.1));
+    assert_eq!(row, first, "it is still known who decided, and when");
     assert!(policies(&world).iter().any(|policy| is_allowed(policy, "a.org:443")));
     world.settle();
     world.configure(vec![Change::DenyHost(folder(), to("a.org:443"))]).unwrap();

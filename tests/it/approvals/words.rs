@@ -161,6 +161,23 @@ fn approvals_are_listed_with_the_words_that_answer_them() {
     assert!(told.ends_with(" (answer where its card is)"), "{told}");
 }
 
+/// A person who decides for one agent is not told what waits for those who decide for another.
+#[test]
+fn approvals_that_others_decide_are_not_listed() {
+    let second = TERMINAL.replace("folder = \"main\"", "folder = \"main\"\n[[agents]]\nfolder = \"second\"")
+        + "[[users]]\nid = \"telegram:adam\"\nroles = [\"admin:second\"]\n\
+           [[chats]]\nchannel = \"telegram\"\nplatform_id = \"chat-2\"\n\
+           [[chats.wirings]]\nagent = \"second\"\nengage = \"pattern\"\npattern = \".\"\n";
+    let mut ground = Ground::of(&second);
+    ground.says("stranger", "hello");
+    let mut ask = |(channel, chat), who| {
+        ground.says_in((channel, chat, None), (who, "/approvals"), MENTION);
+        ground.shown().pop().map(|(_, _, said)| said).unwrap_or_default()
+    };
+    assert_eq!(ask(("telegram", "chat-2"), "adam"), "You can decide: nothing at the moment.");
+    assert!(ask(("terminal", "main"), "1000").contains("ap1 👤 New sender: "));
+}
+
 /// An answer to a decided card does not go to the agent.
 #[test]
 fn an_answer_to_a_decided_card_says_that_it_was_decided() {
