@@ -473,6 +473,12 @@ fn channels_are_connected_when_they_change() {
         world.lose_effects();
     }
     assert!(world.configure(vec![remove()]).unwrap_err().message.contains("channel hook not found"));
+}
+
+/// Agents have this name among those who speak.
+#[test]
+fn a_channel_cannot_be_called_agent() {
+    let mut world = World::new();
     let before = world.text();
     let reserved = world.configure(vec![channel("agent", ChannelKind::Webhook)]).unwrap_err();
     assert!(reserved.message.contains("a channel cannot be called `agent`"), "{}", reserved.message);
