@@ -73,12 +73,14 @@ pub fn find(db: &Tables, txn: &Read<'_>, search: &Search<'_>) -> Result<Vec<Hit>
     sought.extend(lookup.words(search.query)?);
     let has_words = sought.len() > filters;
     let has_phrases = sought.iter().any(|one| one.required && one.scale.is_some());
+    // The newest ones may all be too new.
+    let common = if search.before.is_some() { u64::MAX } else { COMMON };
     let (mut best, mut tally, mut matched) = (Best::new(search.most), Tally::default(), 0_u64);
     for (number, place) in places.iter().enumerate() {
-        if (best.is_full() && !has_words) || (has_phrases && matched >= COMMON) {
+        if (best.is_full() && !has_words) || (has_phrases && matched >= common) {
             break; // the rest is older
         }
-        let parts: Vec<Part<'_>> = sought.iter_mut().map(|one| one.part(number)).collect();
+        let parts: Vec<Part<'_>> = sought.iter_mut().map(|one| one.part(number, common)).collect();
         let mut words = parts.iter().filter(|part| part.scale.is_some());
         if parts.iter().any(|part| part.required && part.lists.is_empty())
             || (has_words && words.all(|part| part.lists.is_empty()))
@@ -137,12 +139,12 @@ struct Sought<'t> {
 
 impl Sought<'_> {
     /// What counts in a place. Places are asked in order, because only the newest texts with a common word count.
-    fn part(&mut self, place: usize) -> Part<'_> {
+    fn part(&mut self, place: usize, common: u64) -> Part<'_> {
         let (required, scale) = (self.required, self.scale);
         let mut lists = self.by_place.get(place).map_or(&[][..], Vec::as_slice);
         if !required {
             let counts = |one: &&Weighted<'_>| {
-                let counts = self.counted < COMMON;
+                let counts = self.counted < common;
                 self.counted = self.counted.saturating_add(one.postings.texts());
                 counts
             };

@@ -220,6 +220,26 @@ fn words_beginnings_and_parts_are_found() {
     }
 }
 
+/// Only the newest texts with very common words count, but not if these are too new.
+#[test]
+fn old_texts_with_common_words_are_found_by_their_time() {
+    let (_dir, store) = store();
+    let words = Words::of("the boiler", &[]);
+    for batch in 0..25 {
+        let all = (batch * 1_000 + 1)..=(batch + 1) * 1_000;
+        let put = |db: &Tables, txn: &mut Write<'_>| {
+            all.clone().try_for_each(|id| add(db, txn, HOME, SaidId::Message(MessageId::new(id)), at(id), &words))
+        };
+        store.write(put).unwrap();
+    }
+    for text in ["the boiler", "\"the boiler\""] {
+        let query = Query::parse(text);
+        let (own, after, before, now, most) = (None, None, Some(at(100)), at(100_000), usize::MAX);
+        let search = Search { query: &query, scopes: &[HOME], own, after, before, now, most };
+        assert_eq!(store.read(|db, txn| find(db, txn, &search)).unwrap().len(), 99, "{text}");
+    }
+}
+
 #[test]
 fn segments_of_all_sizes_have_what_was_added_and_not_removed() {
     let (_dir, store) = store();
