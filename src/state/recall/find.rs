@@ -36,9 +36,9 @@ pub struct Search<'a> {
     pub scopes: &'a [RecallScope],
     /// The chat of the asker. What was said there counts more.
     pub own: Option<RecallScope>,
-    /// Not before this time.
+    /// Not before this time, to the second.
     pub after: Option<Timestamp>,
-    /// Before this time.
+    /// Not after this time, to the second.
     pub before: Option<Timestamp>,
     /// The present.
     pub now: Timestamp,

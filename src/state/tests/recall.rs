@@ -236,7 +236,7 @@ fn old_texts_with_common_words_are_found_by_their_time() {
         let query = Query::parse(text);
         let (own, after, before, now, most) = (None, None, Some(at(100)), at(100_000), usize::MAX);
         let search = Search { query: &query, scopes: &[HOME], own, after, before, now, most };
-        assert_eq!(store.read(|db, txn| find(db, txn, &search)).unwrap().len(), 99, "{text}");
+        assert_eq!(store.read(|db, txn| find(db, txn, &search)).unwrap().len(), 100, "{text}");
     }
 }
 
