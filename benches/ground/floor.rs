@@ -14,12 +14,17 @@ use super::{Ground, moment, now};
 pub(crate) fn run(ground: &Ground, groups: &[Vec<Submission>]) -> Duration {
     let copy = ground.copy();
     let engine = copy.engine();
-    let begin = now();
-    for (number, group) in groups.iter().enumerate() {
-        let answers = engine.commit(group, moment(number as u64), 7).unwrap();
-        assert!(answers.iter().all(Result::is_ok));
-    }
-    now() - begin
+    std::thread::scope(|scope| {
+        scope.spawn(|| engine.index());
+        let begin = now();
+        for (number, group) in groups.iter().enumerate() {
+            let answers = engine.commit(group, moment(number as u64), 7).unwrap();
+            assert!(answers.iter().all(Result::is_ok));
+        }
+        let taken = now() - begin;
+        engine.stop_indexing();
+        taken
+    })
 }
 
 /// The writes of every commit of a scenario.

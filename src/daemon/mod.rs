@@ -265,7 +265,14 @@ impl Daemon {
             inbox: Arc::clone(&self.inbox),
         };
         reconcile::start(&self.workers, &self.stop)?;
-        let run = move || daemon.run_engine(&world);
+        let engine = Arc::clone(&self.engine);
+        let indexer = worker::start("indexer", move || engine.index())?;
+        let run = move || {
+            daemon.run_engine(&world);
+            daemon.engine.stop_indexing();
+            // Without that thread, transactions index what was said, so its panic is no fault.
+            drop(indexer.join());
+        };
         let thread = worker::start_essential("engine", &self.stop, run)?;
         *self.engine_thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(())

@@ -4,6 +4,7 @@
 use std::sync::{PoisonError, RwLock};
 
 use super::housekeeping::deadline::ahead;
+use super::indexing::Segments;
 use super::rules::pattern::Patterns;
 use super::tx::clock_guard::Steady;
 use super::tx::counted::CountedWords;
@@ -15,6 +16,7 @@ use crate::model::policy::Policy;
 use crate::model::report::Reply;
 use crate::model::task_command::TaskCommand;
 use crate::model::time::{Millis, Moment};
+use crate::state::recall::segments;
 use crate::state::{self, Admission, Store, Tables, Write};
 use crate::time::zone::Zone;
 
@@ -56,6 +58,7 @@ pub struct Engine {
     zone: RwLock<Zone>,
     steady: Steady,
     patterns: Patterns,
+    pub(super) segments: Segments,
 }
 
 impl Engine {
@@ -71,6 +74,7 @@ impl Engine {
             zone,
             steady: Steady::default(),
             patterns: Patterns::default(),
+            segments: Segments::default(),
         }
     }
 
@@ -178,11 +182,13 @@ impl Engine {
     fn run(&self, group: &[Submission], given: &CommitContext, care: SalvageMode) -> Result<Vec<Answer>, state::Error> {
         let needs_room = |one: &Submission| is_new_work(&one.input) || may_begin_work(&one.input);
         let no_room = if group.iter().any(needs_room) { self.no_room()? } else { None };
+        let mut made = self.segments.take();
         let work = |db: &Tables, txn: &mut Write<'_>, one: &Submission| match &no_room {
             Some(refusal) if is_new_work(&one.input) => {
                 Err(Undo::Answered(Box::new(refused_for_room(refusal.clone()))))
             }
             _ => {
+                made.drain(..).try_for_each(|segment| segments::write(db, txn, segment))?;
                 let mut tx = self.tx(db, given, one, care, txn);
                 tx.cx.has_room = no_room.is_none();
                 Self::one(tx, one)
@@ -190,6 +196,7 @@ impl Engine {
         };
         let undoable = |one: &Submission| may_be_undone(one, no_room.is_some());
         let answers = self.store.write_batch(group, work, undoable, Undo::no_room)?;
+        self.segments.ask(self.store.take_crowded());
         Ok(answers.into_iter().map(Undo::answer).collect())
     }
 

@@ -48,6 +48,7 @@ mod delivery;
 mod entities;
 mod housekeeping;
 mod inbound;
+mod indexing;
 mod lifecycle;
 mod requests;
 mod routing;

@@ -1,5 +1,6 @@
 //! Opens the store and runs all its transactions.
 
+use std::collections::BTreeSet;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use super::schema::Tables;
 use super::write::Lasting;
 use super::{Read, Write, backup, filesystem, migrate, pages};
 use crate::crash;
+use crate::model::recall::RecallScope;
 
 mod draft;
 
@@ -209,6 +211,12 @@ impl Store {
             }
             committed => committed,
         }
+    }
+
+    /// Takes the chats of which the last commit found that a segment of their new texts is due.
+    #[must_use]
+    pub fn take_crowded(&self) -> BTreeSet<RecallScope> {
+        self.lasting.take_crowded()
     }
 
     /// Runs a nested transaction: if `work` fails, only its changes are rolled back.

@@ -2,21 +2,23 @@
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Env;
 use super::error::{Error, Result};
 use super::key::{KeyPart, encoded};
 use crate::model::id::{AgentId, Counter};
+use crate::model::recall::RecallScope;
 
 /// A write transaction, which can also read. Only [`Store`](super::Store) begins and commits one.
 pub struct Write<'t> {
     txn: heed::RwTxn<'t>,
     held: Held,
     made: RefCell<DerivedCache>,
+    crowded: BTreeSet<RecallScope>,
     lasting: Option<&'t Lasting>,
 }
 
@@ -33,6 +35,18 @@ pub(super) struct Lasting(Mutex<Left>);
 struct Left {
     by: usize,
     made: DerivedCache,
+    crowded: BTreeSet<RecallScope>,
+}
+
+impl Lasting {
+    /// Takes the scopes of [`Write::note_crowded`].
+    pub(super) fn take_crowded(&self) -> BTreeSet<RecallScope> {
+        std::mem::take(&mut self.lock().crowded)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Left> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A fast hasher without protection against chosen collisions: a commit has too few inputs for them to matter.
@@ -130,17 +144,17 @@ pub(super) struct Held {
 
 impl<'t> Write<'t> {
     pub(super) fn new(txn: heed::RwTxn<'t>, lasting: &'t Lasting) -> Self {
-        let left = std::mem::take(&mut *lasting.0.lock().unwrap_or_else(PoisonError::into_inner));
-        let made = if left.by.saturating_add(1) == txn.id() { left.made } else { DerivedCache::new() };
-        Self { txn, held: Held::default(), made: RefCell::new(made), lasting: Some(lasting) }
+        let Left { by, made, .. } = std::mem::take(&mut *lasting.lock());
+        let made = if by.saturating_add(1) == txn.id() { made } else { DerivedCache::new() };
+        Self { txn, held: Held::default(), made: RefCell::new(made), crowded: BTreeSet::new(), lasting: Some(lasting) }
     }
 
     /// Commits, after [`Tables::commit`](super::Tables::commit) has written the cached values.
     pub(super) fn finish(self) -> Result<()> {
         let mut made = self.made.into_inner();
         made.retain(|(basis, ..)| basis.lasts());
-        if let Some(Lasting(left)) = self.lasting {
-            *left.lock().unwrap_or_else(PoisonError::into_inner) = Left { by: self.txn.id(), made };
+        if let Some(lasting) = self.lasting {
+            *lasting.lock() = Left { by: self.txn.id(), made, crowded: self.crowded };
         }
         self.txn.commit().map_err(Error::lmdb("committing"))
     }
@@ -156,9 +170,11 @@ impl<'t> Write<'t> {
         work: impl FnOnce(&mut Write<'_>) -> std::result::Result<T, E>,
     ) -> Result<std::result::Result<T, E>> {
         let txn = env.nested_write_txn(&mut self.txn).map_err(Error::lmdb("beginning a transaction"))?;
-        let mut part = Write { txn, held: self.held.clone(), made: RefCell::default(), lasting: None };
+        let (made, crowded) = (RefCell::default(), BTreeSet::new());
+        let mut part = Write { txn, held: self.held.clone(), made, crowded, lasting: None };
         let answer = work(&mut part);
-        let Write { txn, held, .. } = part;
+        let Write { txn, held, mut crowded, .. } = part;
+        self.crowded.append(&mut crowded);
         match &answer {
             Ok(_) => {
                 txn.commit().map_err(Error::lmdb("committing"))?;
@@ -215,6 +231,11 @@ impl<'t> Write<'t> {
     /// Invalidates the cached values of this basis: one of its tables changes.
     pub(super) fn forget(&mut self, basis: Basis) {
         self.made.get_mut().retain(|(of, ..)| *of != basis);
+    }
+
+    /// Notes a scope whose new texts should become a segment. If they no longer need to, that does no harm.
+    pub(super) fn note_crowded(&mut self, scope: RecallScope) {
+        self.crowded.insert(scope);
     }
 
     /// Takes the values that are not written yet.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hearth::state::{Number, Options, Reader, Store, Text, recall};
+use hearth::state::{self, Number, Options, Reader, Store, Tables, Text, recall};
 
 use crate::host::agents::searched;
 use crate::host::{Host, event, wait_for};
@@ -20,20 +20,45 @@ fn is_made(host: &Host) -> bool {
     made.unwrap() && ended.code == Some(0) && !ended.stderr.contains("still being indexed")
 }
 
-#[test]
-fn an_index_that_is_made_again_survives_kills() {
+/// A daemon with a chat whose texts are stored without a turn each.
+fn listening() -> Host {
     let mut host = Host::with_echo();
     host.apply(
         "schema = 1\n[[chats]]\nchannel = \"telegram\"\nplatform_id = \"123\"\ngroup = true\nunknown_senders = \"public\"\n\
          [[chats.wirings]]\nagent = \"main\"\nengage = \"pattern\"\npattern = \"^go\"\nignored = \"accumulate\"\n",
     );
     host.start();
+    host
+}
+
+fn say(host: &Host, count: usize) {
     let mut all = String::new();
-    for number in 0..TEXTS {
+    for number in 0..count {
         all.push_str(&event(&format!("m{number}"), &format!("the boiler number {number} is warm")).to_string());
         all.push('\n');
     }
     host.done(&["inject", "--json"], all.as_bytes());
+}
+
+#[test]
+fn a_daemon_makes_segments_beside_its_transactions() {
+    let host = listening();
+    // Fewer than those of which a transaction would make a segment.
+    say(&host, 300);
+    let is_made = (0..100).any(|number| {
+        host.inject(&format!("late{number}"), "the boiler is cold");
+        let segments = |db: &Tables, txn: &state::Read<'_>| db.recall_segments.len(txn);
+        Reader::open(&host.data()).unwrap().read(segments).unwrap() > 0
+    });
+    assert!(is_made, "no segment of the 300 texts was written");
+    assert!(searched(&host, "\"number 299\"").stdout.replace("**", "").contains("number 299 is warm"));
+    host.check();
+}
+
+#[test]
+fn an_index_that_is_made_again_survives_kills() {
+    let mut host = listening();
+    say(&host, TEXTS);
     host.stop();
     host.check();
     let store = Store::open(&host.data(), Options::new(hearth::clock::random().unwrap())).unwrap();

@@ -28,13 +28,49 @@ pub(crate) struct Step {
     pub(crate) rows: usize,
 }
 
-/// Does some more for the segments of a scope. Merges at most one group of segments at a time.
-pub(super) fn advance(db: &Tables, txn: &mut Write<'_>, scope: RecallScope, step: Step) -> Result<()> {
+/// The next terms of a segment that grows. Making them needs only to read, so it may be done before the transaction that
+/// writes them.
+#[derive(Debug)]
+pub(super) struct Terms {
+    of: RecallSegmentKey,
+    sources: Vec<(RecallSegmentKey, Segment)>,
+    before: Option<String>,
+    rows: Vec<Row>,
+    are_all: bool,
+}
+
+/// Merges the next terms of the segment of a scope that grows, if there is one.
+pub(super) fn prepare(db: &Tables, txn: &Read<'_>, scope: RecallScope, postings: usize) -> Result<Option<Terms>> {
     let segments = all(db, txn, scope)?;
-    clear(db, txn, &segments, step.rows)?;
-    match segments.iter().find(|(_, segment)| segment.is_growing()) {
-        Some((of, growing)) => grow(db, txn, Merge { of: *of, growing, segments: &segments }, step.postings),
-        None => begin(db, txn, &segments),
+    let Some(merge) = Merge::of(&segments) else { return Ok(None) };
+    let before = terms::last(db, txn, merge.of)?;
+    let (rows, are_all) = merged(db, txn, merge, before.as_deref(), postings)?;
+    Ok(Some(Terms { of: merge.of, sources: merge.sources().cloned().collect(), before, rows, are_all }))
+}
+
+/// Does some more for the segments of a scope. Merges at most one group of segments at a time. Terms that were prepared
+/// before something changed are not written: they are prepared again with the next ones.
+pub(super) fn advance(
+    db: &Tables,
+    txn: &mut Write<'_>,
+    scope: RecallScope,
+    terms: Option<Terms>,
+    cleared: usize,
+) -> Result<()> {
+    let segments = all(db, txn, scope)?;
+    clear(db, txn, &segments, cleared)?;
+    let Some(merge) = Merge::of(&segments) else { return begin(db, txn, &segments) };
+    let is_current = |terms: &Terms| {
+        // Segments that lost a text have fewer.
+        let is_same = terms.of == merge.of && merge.sources().eq(&terms.sources);
+        Ok::<_, crate::Error>(is_same && terms::last(db, txn, merge.of)? == terms.before)
+    };
+    match terms {
+        Some(terms) if is_current(&terms)? => {
+            write_terms(db, txn, merge.of, terms.rows)?;
+            if terms.are_all { finish(db, txn, merge) } else { Ok(()) }
+        }
+        _ => Ok(()),
     }
 }
 
@@ -76,6 +112,11 @@ struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
+    fn of(segments: &'a [(RecallSegmentKey, Segment)]) -> Option<Self> {
+        let (of, growing) = segments.iter().find(|(_, segment)| segment.is_growing())?;
+        Some(Self { of: *of, growing, segments })
+    }
+
     /// Segments that were there when it began. There are no newer ones of this size with lower numbers, because merges follow
     /// each other.
     fn sources(self) -> impl Iterator<Item = &'a (RecallSegmentKey, Segment)> {
@@ -98,21 +139,19 @@ pub(crate) fn sources(
     Ok(Merge { of, growing, segments: &segments }.sources().map(|(key, _)| *key).collect())
 }
 
-/// Merges the next terms.
-fn grow(db: &Tables, txn: &mut Write<'_>, merge: Merge<'_>, postings: usize) -> Result<()> {
-    let (rows, is_done) = merged(db, txn, merge, postings)?;
-    write_terms(db, txn, merge.of, rows)?;
-    if is_done { finish(db, txn, merge) } else { Ok(()) }
-}
-
 /// The rows of the next terms, and whether these are all.
-fn merged(db: &Tables, txn: &Read<'_>, merge: Merge<'_>, postings: usize) -> Result<(Vec<Row>, bool)> {
+fn merged(
+    db: &Tables,
+    txn: &Read<'_>,
+    merge: Merge<'_>,
+    before: Option<&str>,
+    postings: usize,
+) -> Result<(Vec<Row>, bool)> {
     let ids = ids(db, txn, merge.of)?;
-    let before = terms::last(db, txn, merge.of)?;
     let mut sources = Vec::new();
     for (segment, _) in merge.sources() {
         let numbers = renumber(&texts(db, txn, *segment)?, &ids);
-        sources.push((Reader::after(db, txn, *segment, before.as_deref())?, numbers));
+        sources.push((Reader::after(db, txn, *segment, before)?, numbers));
     }
     let (mut writer, mut done) = (Writer::default(), 0_usize);
     let (mut term, mut list) = (String::new(), Vec::new());

@@ -1,6 +1,6 @@
 //! Segments: how new texts gather in one, and how a text leaves them.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use super::keys::{KINDS, Packed, Term, kind, said};
 use super::merge::{self, Step};
@@ -17,7 +17,7 @@ use crate::{Owned, Read, RecallKey, RecallSegmentKey, RecallTermKey, Result, Tab
 const PACE: Pace = Pace { new: 128, every: 4, step: Step { postings: 64_000, rows: 256 } };
 /// How much more is merged than gathered, at least. Most texts are merged twice.
 const AHEAD: usize = 3;
-/// Most texts that are taken at once.
+/// Most texts that are taken at once. With so many new ones, a segment is made in the transaction.
 const NEW_MAX: usize = 512;
 /// Most bytes of words that are taken at once.
 const NEW_BYTES: usize = 512 << 10;
@@ -144,41 +144,132 @@ pub(crate) struct Pace {
     pub(crate) step: Step,
 }
 
-/// Makes a segment of the new texts of a scope if there are many, and merges some more of the others.
+/// A segment of the new texts of a scope. Making it needs only to read, so it may be done before the transaction that
+/// writes it.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Where its texts are found.
+    pub scope: RecallScope,
+    /// Its texts as they are stored.
+    stored: Vec<StoredText>,
+    texts: Vec<SegmentText>,
+    terms: Vec<Row>,
+    /// What is merged beside it.
+    merged: Option<merge::Terms>,
+    pace: Pace,
+}
+
+/// The row of a new text.
+type StoredText = (SaidId, Vec<u8>);
+
+/// The new texts of one kind. Later ones of another kind may follow them.
+struct OfKind<'a> {
+    texts: &'a [StoredText],
+    keys: RangeInclusive<RecallKey>,
+}
+
+impl Prepared {
+    fn ranges(&self) -> impl Iterator<Item = OfKind<'_>> {
+        let scope = self.scope;
+        self.stored.chunk_by(|(one, _), (other, _)| kind(*one) == kind(*other)).filter_map(move |texts| {
+            let ((first, _), (last, _)) = (texts.first()?, texts.last()?);
+            Some(OfKind { texts, keys: RecallKey { scope, id: *first }..=RecallKey { scope, id: *last } })
+        })
+    }
+}
+
+/// Does what is due for the new texts of a scope. Few become no segment, and many become one later, if a thread prepares
+/// it. Only if that does not happen, it is made here.
 pub(super) fn gather(db: &Tables, txn: &mut Write<'_>, scope: RecallScope) -> Result<()> {
-    gather_at(db, txn, scope, PACE)
+    let count = db.recall_new.prefix(txn, &scope)?.stored().take(NEW_MAX).count();
+    match count {
+        NEW_MAX.. => gather_at(db, txn, scope, PACE),
+        _ if count >= PACE.new => {
+            txn.note_crowded(scope);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes a segment of the new texts of a scope if there are many, and merges some more of the others.
+pub(crate) fn gather_at(db: &Tables, txn: &mut Write<'_>, scope: RecallScope, pace: Pace) -> Result<()> {
+    match prepare_at(db, txn, scope, pace)? {
+        Some(prepared) => write_unchanged(db, txn, prepared),
+        None => Ok(()),
+    }
+}
+
+/// Makes a segment of the new texts of a scope, if there are many.
+///
+/// # Errors
+/// Those of reading rows.
+pub fn prepare(db: &Tables, txn: &Read<'_>, scope: RecallScope) -> Result<Option<Prepared>> {
+    prepare_at(db, txn, scope, PACE)
+}
+
+/// Writes a segment, unless its texts changed since it was made.
+///
+/// # Errors
+/// Those of reading and writing rows.
+pub fn write(db: &Tables, txn: &mut Write<'_>, prepared: Prepared) -> Result<()> {
+    for OfKind { texts, keys } in prepared.ranges() {
+        let now = db.recall_new.range(txn, keys)?.stored();
+        let same = now
+            .zip(texts)
+            .take_while(|(row, (id, bytes))| matches!(row, Ok((key, row)) if key.id == *id && row == bytes));
+        if same.count() < texts.len() {
+            return Ok(());
+        }
+    }
+    if version::is_clearing(db, txn)? { Ok(()) } else { write_unchanged(db, txn, prepared) }
 }
 
 /// The same at another pace.
-pub(crate) fn gather_at(db: &Tables, txn: &mut Write<'_>, scope: RecallScope, pace: Pace) -> Result<()> {
-    // The rows of old segments may still be there under numbers that a new one would get.
-    if db.recall_new.prefix(txn, &scope)?.stored().take(pace.new).count() < pace.new || version::is_clearing(db, txn)? {
-        return Ok(());
-    }
+pub(crate) fn prepare_at(db: &Tables, txn: &Read<'_>, scope: RecallScope, pace: Pace) -> Result<Option<Prepared>> {
     let mut content = Content::default();
-    let mut bytes = 0_usize;
+    let (mut stored, mut bytes) = (Vec::new(), 0_usize);
     for row in db.recall_new.prefix(txn, &scope)?.stored().take(NEW_MAX) {
         let (key, row) = row?;
         bytes = bytes.saturating_add(row.len());
-        if bytes > NEW_BYTES && !content.texts.is_empty() {
+        if bytes > NEW_BYTES && !stored.is_empty() {
             break;
         }
         content.add(key.id, &NewText::of(row));
+        stored.push((key.id, row.to_vec()));
     }
-    let key = |text: &SegmentText| RecallKey { scope, id: text.id };
-    if let (Some(first), Some(last)) = (content.texts.first().map(key), content.texts.last().map(key)) {
-        db.recall_new.delete_range(txn, first..=last)?;
+    let are_few = stored.len() < pace.new && bytes <= NEW_BYTES;
+    // The rows of old segments may still be there under numbers that a new one would get.
+    if are_few || version::is_clearing(db, txn)? {
+        return Ok(None);
     }
+    let (terms, cost) = content.rows();
+    let merged = match is_turn(next_key(db, txn, scope)?, pace) {
+        true => {
+            let every = usize::try_from(pace.every).unwrap_or(1);
+            let ahead = cost.saturating_mul(AHEAD).saturating_mul(every);
+            merge::prepare(db, txn, scope, pace.step.postings.max(ahead))?
+        }
+        false => None,
+    };
+    Ok(Some(Prepared { scope, stored, texts: content.texts, terms, merged, pace }))
+}
+
+/// Whether others are merged beside a new segment.
+fn is_turn(of: RecallSegmentKey, pace: Pace) -> bool {
+    of.segment.checked_rem(pace.every).is_none_or(|rest| rest == 0)
+}
+
+fn write_unchanged(db: &Tables, txn: &mut Write<'_>, prepared: Prepared) -> Result<()> {
+    for OfKind { keys, .. } in prepared.ranges() {
+        db.recall_new.delete_range(txn, keys)?;
+    }
+    let Prepared { scope, texts, terms, merged, pace, .. } = prepared;
     let of = next_key(db, txn, scope)?;
-    let (rows, gathered) = content.rows();
-    write_terms(db, txn, of, rows)?;
-    let segment = write_texts(db, txn, of, &content.texts)?;
+    write_terms(db, txn, of, terms)?;
+    let segment = write_texts(db, txn, of, &texts)?;
     db.recall_segments.put(txn, &of, &segment.to_packed())?;
-    if of.segment.checked_rem(pace.every).is_some_and(|rest| rest > 0) {
-        return Ok(());
-    }
-    let ahead = gathered.saturating_mul(AHEAD).saturating_mul(usize::try_from(pace.every).unwrap_or(1));
-    merge::advance(db, txn, scope, Step { postings: pace.step.postings.max(ahead), ..pace.step })
+    if is_turn(of, pace) { merge::advance(db, txn, scope, merged, pace.step.rows) } else { Ok(()) }
 }
 
 /// Texts that become a segment.
