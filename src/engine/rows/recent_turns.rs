@@ -66,8 +66,6 @@ pub(crate) fn stored(tx: &Tx<'_, '_>, known: Option<Arc<NewestEntries>>, key: &S
     let entry = Entry::of(*key, entry);
     match all.binary_search_by(|one| key.cmp(&one.key)) {
         Ok(at) => all.get_mut(at).into_iter().for_each(|one| *one = entry),
-        // Older ones may be missing.
-        Err(at) if at == all.len() && at > 0 => {}
         Err(at) => all.insert(at, entry),
     }
     all.truncate(AT_ONCE);
