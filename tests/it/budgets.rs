@@ -212,8 +212,31 @@ fn a_person_is_asked_and_may_allow_more() {
     world.settle();
     world.assert_sound();
     assert!(!waits(&world, second), "10000 tokens more are room for another turn");
-    works(&mut world, second, 100);
+    works(&mut world, second, 10_000);
     assert!(answered(&world, second));
+    let fourth = says(&mut world, "ann", "m4");
+    assert!(waits(&world, fourth), "what was added is spent");
+}
+
+#[test]
+fn an_owner_is_told_again_when_what_was_added_is_spent() {
+    let mut world = world(&format!("grace = 0\n{}", daily(100)), "");
+    let told = |world: &World| count(world, "The budget agent:main/day is spent: ");
+    let first = says(&mut world, "boss", "m1");
+    works(&mut world, first, 110);
+    for id in ["m2", "m3"] {
+        let message = says(&mut world, "boss", id);
+        works(&mut world, message, 10);
+        assert_eq!(told(&world), 1, "once: {:?}", texts(&world));
+    }
+    let fourth = says(&mut world, "ann", "m4");
+    world.put(Input::Decide(PromptSubject::Approval(ApprovalId::new(1)), "approve".into()));
+    world.settle();
+    works(&mut world, fourth, 10_000);
+    assert_eq!((answered(&world, fourth), told(&world)), (true, 1), "{:?}", texts(&world));
+    let fifth = says(&mut world, "boss", "m5");
+    works(&mut world, fifth, 10);
+    assert_eq!(told(&world), 2, "{:?}", texts(&world));
 }
 
 #[test]
@@ -228,7 +251,8 @@ fn waiting_messages_can_be_dropped_or_let_go_until_tomorrow() {
         world.assert_sound();
         let third = says(&mut world, "ann", "m3");
         if passes {
-            works(&mut world, second, 5_000);
+            works(&mut world, second, 20_000);
+            assert!(!waits(&world, third), "there is no limit until tomorrow");
             works(&mut world, third, 5_000);
             assert!(answered(&world, second) && answered(&world, third));
             tomorrow(&mut world);
@@ -451,5 +475,70 @@ fn a_provider_that_costs_something_is_no_way_around_a_budget() {
         works(&mut world, first, 1_000);
         let second = says(&mut world, "ann", "m2");
         assert!(waits(&world, second), "{fallback}: {:?}", world.state_of(second));
+    }
+}
+
+/// A run begins messages in any order, and also one that it has already when a budget lets it wait.
+#[test]
+fn a_message_that_is_begun_without_a_turn_that_pays_for_it_sets_something_aside() {
+    let free = "provider = \"claude\"\non_limit = \"hold\"\nfallback = [{ provider = \"openai\", model = \"qwen\" }]\n\
+                env = { OPENAI_BASE_URL = \"http://localhost:11434/v1\" }";
+    for (limit, spent, agent, expected) in [
+        ("tokens = 1000", 0, "on_limit = \"hold\"", (0, 250)),
+        ("usd = 1", 0, "provider = \"claude\"\non_limit = \"hold\"", (250_000, 0)),
+        ("usd = 1", 800_000, free, (0, 0)),
+    ] {
+        let budget = format!("grace = 0\n[[budgets]]\nscope = \"agent:main\"\nper = \"day\"\n{limit}\n");
+        let mut world = world(&budget, agent);
+        if spent > 0 {
+            let before = says(&mut world, "ann", "m0");
+            works(&mut world, before, spent);
+        }
+        let seqs = ["m1", "m2", "m3"].map(|id| says(&mut world, "ann", id)).map(|id| world.message(id).seq);
+        let run = world.session(S).live.unwrap();
+        let aside = |world: &World| {
+            let rows = reserved(world);
+            rows.iter().map(|row| (row.money.as_micros(), row.tokens)).collect::<Vec<_>>()
+        };
+        assert_eq!(aside(&world), [expected, (0, 0), (0, 0)], "{limit}");
+        write(&mut world, vec![claim(seqs[0], run), claim(seqs[1], run)]);
+        assert_eq!(aside(&world), [expected, (0, 0), (0, 0)], "{limit}: they share a turn");
+        write(&mut world, vec![end(seqs[0], run, vec![])]);
+        write(&mut world, vec![claim(seqs[2], run)]);
+        assert_eq!(aside(&world), [(0, 0), expected], "{limit}: the turn that paid has ended");
+    }
+}
+
+#[test]
+fn a_message_that_is_begun_while_it_waits_is_counted() {
+    for pays in [false, true] {
+        let mut world = world(&format!("grace = 0\n{}", daily(1_000)), "on_limit = \"hold\"");
+        let first = says(&mut world, "ann", "m1");
+        works(&mut world, first, 1_000);
+        let run = world.session(S).live.unwrap();
+        if pays {
+            let of_owner = says(&mut world, "boss", "m2");
+            let seq = world.message(of_owner).seq;
+            write(&mut world, vec![claim(seq, run)]);
+        }
+        let waiting = says(&mut world, "ann", "m3");
+        assert!(waits(&world, waiting));
+        let seq = world.message(waiting).seq;
+        write(&mut world, vec![claim(seq, run)]);
+        let aside: Vec<u64> = reserved(&world).iter().map(|row| row.tokens).collect();
+        assert_eq!(aside, if pays { vec![250, 0] } else { vec![250] });
+    }
+}
+
+/// Of three turns or more, the one in the middle is expected again, also if there were none when the first was judged.
+#[test]
+fn what_is_set_aside_follows_the_last_turns() {
+    let mut world = world(&format!("grace = 0\n{}", daily(40_000)), "on_limit = \"hold\"");
+    for (id, tokens, expected) in
+        [("m1", 300, 10_000), ("m2", 100, 10_000), ("m3", 200, 10_000), ("m4", 500, 200), ("m5", 500, 300)]
+    {
+        let message = says(&mut world, "ann", id);
+        assert_eq!(reserved(&world).iter().map(|row| row.tokens).collect::<Vec<_>>(), [expected], "{id}");
+        works(&mut world, message, tokens);
     }
 }

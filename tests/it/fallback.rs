@@ -9,6 +9,7 @@ use hearth::model::id::{MessageId, SessionId};
 use hearth::model::incarnation::StopReason;
 use hearth::model::mailbox::{Recipient, RetryHint};
 use hearth::model::message::{Due, MessageState};
+use hearth::model::session::SessionChoice;
 
 use crate::world::lifecycle::{live, per_thread, threads};
 use crate::world::outside::{claim, end, said, try_again};
@@ -328,4 +329,26 @@ fn a_removed_agent_leaves_no_pauses() {
     let left = world.read(|db, txn| Ok((db.rate_limits.len(txn)?, db.fallback_limits.len(txn)?)));
     assert_eq!(left, (0, 0));
     world.assert_sound();
+}
+
+/// Names of models and efforts are those of one provider.
+#[test]
+fn what_was_chosen_for_a_conversation_is_for_the_first_provider() {
+    let mut world = setup();
+    ask(&mut world, "1", "one");
+    answer(&mut world, 1, 2, 3);
+    for choice in [SessionChoice::Model(Some("opus".into())), SessionChoice::Effort(Some("high".into()))] {
+        world.configure(vec![Change::ChooseForSession(S, choice)]).unwrap();
+    }
+    world.settle();
+    ask(&mut world, "2", "two");
+    let settings = |world: &World| {
+        let started = &world.outside.started[&S];
+        (started.model.clone(), started.effort.clone())
+    };
+    assert_eq!((driver(&world, 1), settings(&world)), (0, (Some("opus".into()), Some("high".into()))));
+    refuse(&mut world, 1, 4, limited(60));
+    assert_eq!((driver(&world, 1), settings(&world)), (1, (None, None)));
+    refuse(&mut world, 1, 4, limited(60));
+    assert_eq!((driver(&world, 1), settings(&world)), (2, (Some("small".into()), None)));
 }

@@ -111,6 +111,7 @@ mod skips;
 mod slack;
 mod slots;
 mod soak;
+mod speech;
 mod spend;
 mod starts;
 mod stop;

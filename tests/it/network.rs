@@ -7,7 +7,7 @@ use hearth::model::configure::Change;
 use hearth::model::connection::Connection;
 use hearth::model::entity::Folder;
 use hearth::model::host_grant::HostDecision;
-use hearth::model::id::ApprovalId;
+use hearth::model::id::{ApprovalId, SessionId};
 use hearth::model::message::MessageState;
 use hearth::model::network::{
     ConnectionSeen, Endpoint, HostWanted, Judgement, NetRefusal, NetVerdict, NetworkPolicy, RuleOrigin, judge,
@@ -15,8 +15,8 @@ use hearth::model::network::{
 use hearth::model::report::{Action, Reply};
 use hearth::model::{Effect, Input, Millis};
 
-use crate::world::World;
-use crate::world::requests::{HOUSE, S, working_in};
+use crate::world::requests::{HOUSE, S, newest, working_in};
+use crate::world::{World, event_in};
 
 fn world(network: &str) -> World {
     let setup = HOUSE.replace("unconfined = true", &format!("network = {network}"));
@@ -420,7 +420,71 @@ fn a_listed_network_has_only_what_is_listed() {
     world.settle();
     assert_eq!(wants(&mut world, "c.org:443"), Err(NetRefusal::Unlisted));
     world.apply(&HOUSE.replace("unconfined = true", "network = \"none\""));
-    assert!(policies(&world).iter().all(|policy| !is_allowed(policy, "b.org:443")));
+    let sent = policies(&world);
+    assert!(sent.iter().all(|policy| !is_allowed(policy, "b.org:443")) && !sent.is_empty(), "{sent:?}");
+}
+
+/// A network without rules needs another run. The present one keeps its rules until then.
+#[test]
+fn a_run_whose_network_is_opened_is_sent_nothing() {
+    let mut world = world("\"listed\"\nallow = [\"b.org\"]");
+    world.apply(&HOUSE.replace("unconfined = true", "network = \"host\""));
+    assert_eq!(policies(&world), []);
+}
+
+#[test]
+fn once_is_for_each_conversation_that_asked() {
+    let mut world = world("\"ask\"");
+    let sender = r#""senderId":"ann","senderName":"Ann""#;
+    world.inject(&event_in(("net", "C", Some("u")), ("2", "hello", sender), ""));
+    world.settle();
+    let other = SessionId::new(2);
+    assert_eq!(world.session(other).live, Some(1));
+    let allowed = |world: &World| {
+        let now = world.now().wall;
+        [S, other].map(|session| {
+            let policy = world.read(|db, txn| hearth::engine::network_policy(db, txn, session, now)).unwrap();
+            is_allowed(&policy, "a.org:443")
+        })
+    };
+    assert_eq!(wants(&mut world, "a.org:443"), Ok(()));
+    decide(&mut world, 1, "approve");
+    world.settle();
+    assert_eq!(allowed(&world), [true, false]);
+    world.pass(Millis::minutes(30));
+    let wanted = HostWanted { session: other, incarnation: 1, endpoint: to("a.org:443"), local: false };
+    assert!(matches!(world.put(Input::HostWanted(wanted)), Reply::Host(Ok(()))));
+    world.settle();
+    decide(&mut world, 2, "approve");
+    world.settle();
+    assert_eq!(allowed(&world), [true, true]);
+    world.pass(Millis::minutes(30));
+    world.sweep();
+    world.settle();
+    world.assert_sound();
+    assert_eq!(allowed(&world), [false, true], "each lasts an hour");
+}
+
+/// Agents take what has a sender for a message to answer.
+#[test]
+fn only_what_starts_a_turn_has_a_sender() {
+    let mut world = world("\"ask\"");
+    let raw = |world: &World| {
+        let (message, body) = newest(world);
+        let content: serde_json::Value = serde_json::from_str(body.content.raw.as_str()).unwrap();
+        assert_eq!(content["sender"], "system");
+        (message.trigger, content["senderId"].clone(), body.content.sender.map(|sender| sender.to_string()))
+    };
+    assert_eq!(wants(&mut world, "a.org:443"), Ok(()));
+    decide(&mut world, 1, "always");
+    world.settle();
+    assert_eq!(raw(&world), (true, "system".into(), Some("system".to_owned())));
+    assert_eq!(wants(&mut world, "b.org:443"), Ok(()));
+    world.pass(Millis::minutes(24 * 60 + 1));
+    world.sweep();
+    world.settle();
+    assert!(told(&world).iter().any(|text| text.contains("No one answered in time whether b.org:443")));
+    assert_eq!(raw(&world), (false, serde_json::Value::Null, None));
 }
 
 fn connection(world: &World, host: &str, verdict: &NetVerdict) -> ConnectionSeen {

@@ -258,3 +258,24 @@ fn a_task_of_a_session_that_is_over_runs_in_the_maintenance_session() {
     assert_ne!(second.session, S);
     assert_eq!(world.session(second.session).name, hearth::model::session::SessionName::Maintenance);
 }
+
+/// Only a time that would run waits for room: one that is skipped leaves no message.
+#[test]
+fn a_time_is_skipped_while_its_task_runs_even_without_room() {
+    let mut world = World::with(Policy { backlog_max: 3, ..Policy::STANDARD }, |_| {});
+    world.apply(ONE);
+    world.put(add(new(&world, 60, Some("1m"))));
+    world.pass(Millis::minutes(1));
+    world.sweep();
+    world.settle();
+    assert!(matches!(outcomes(&world)[..], [FireOutcome::Running(_)]), "{:?}", outcomes(&world));
+    for id in ["1", "2", "3"] {
+        world.inject(&event(id, "hello", ""));
+    }
+    let due = task(&world).next;
+    world.pass(Millis::minutes(1));
+    world.sweep();
+    assert!(matches!(outcomes(&world)[..], [_, FireOutcome::Skipped { .. }]), "{:?}", outcomes(&world));
+    assert!(task(&world).next > due);
+    world.assert_sound();
+}

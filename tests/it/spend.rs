@@ -295,8 +295,15 @@ fn a_call_of_a_run_that_died_belongs_to_its_message() {
     let gone = world.outside.end(S, run, Exit::Signal(9));
     world.put(gone);
     world.settle();
-    work(&mut world, "m2");
-    world.put(call_since(began, 7, run, 100));
-    world.assert_sound();
-    assert_eq!(ledger(&world).into_iter().map(|(key, _)| key.message).collect::<Vec<_>>(), [first]);
+    let (_, seq, next) = work(&mut world, "m2");
+    assert_ne!(next, run);
+    for claimed in [false, true] {
+        if claimed {
+            write(&mut world, vec![claim(seq, next)]);
+        }
+        world.put(call_since(began, 7 + u64::from(claimed), run, 100));
+        world.assert_sound();
+        assert!(ledger(&world).into_iter().all(|(key, _)| key.message == first), "claimed: {claimed}");
+    }
+    assert_eq!(ledger(&world).len(), 2);
 }

@@ -392,3 +392,38 @@ fn every_call_is_a_row_of_its_message() {
     assert_eq!(used.outcome, Some(ToolOutcome::Failed));
     world.assert_sound();
 }
+
+/// A run whose turn with a message has ended does not wait for answers about it: the next turn gets them.
+#[test]
+fn a_decision_after_a_failed_turn_is_for_the_next_one() {
+    let mut world = working();
+    ask(&mut world, "t", bash("git push"));
+    let input = world.outside.write(S, vec![try_again(2, vec![], 1, RetryHint::Later)]);
+    world.put(input);
+    world.settle();
+    assert!(decide(&mut world, 1, "approve"));
+    assert_eq!((reply(&world, "t"), approval(&world, 1).1.used), (None, None));
+    world.pass(Millis::seconds(120));
+    world.sweep();
+    world.settle();
+    let live = world.session(S).live.unwrap();
+    let input = world.outside.write(S, vec![claim(2, live)]);
+    world.put(input);
+    ask(&mut world, "again", bash("git push"));
+    assert_eq!((reply(&world, "again"), approvals(&world)), (allowed(1), 1));
+    world.assert_sound();
+}
+
+/// An agent may ask before its claim of the message was collected.
+#[test]
+fn a_question_may_come_before_the_claim_of_its_message() {
+    let mut world = World::new();
+    world.apply(HOUSE);
+    let sender = r#""senderId":"ann","senderName":"Ann""#;
+    world.inject(&event_in(("net", "C", Some("t")), ("1", "hello", sender), ""));
+    world.settle();
+    ask(&mut world, "t", bash("git push"));
+    assert!(decide(&mut world, 1, "approve"));
+    assert_eq!(reply(&world, "t"), allowed(1));
+    world.assert_sound();
+}

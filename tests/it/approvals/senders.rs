@@ -4,6 +4,7 @@ use hearth::channel::event;
 use hearth::model::configure::Change;
 use hearth::model::content::BlobId;
 use hearth::model::entity::Folder;
+use hearth::model::id::ApprovalId;
 use hearth::model::message::Reason;
 use hearth::model::policy::Policy;
 use hearth::model::report::{Outcome, Reply};
@@ -382,4 +383,26 @@ fn messages_without_an_id_wait_as_well() {
     ground.world.settle();
     ground.presses("telegram:owner", DENY);
     assert_eq!((ground.count("bodies"), ground.reasons().len()), (0, 2));
+}
+
+/// A card is edited when its question ends, so it stays as long as that, and then goes with other texts.
+#[test]
+fn an_open_card_outlives_the_retention_of_texts() {
+    let policy = Policy { approval_lifetime: Millis::days(60), ..Policy::STANDARD };
+    let mut ground = Ground::in_world(World::with(policy, |_| {}), &format!("[retention]\nbodies = \"1d\"\n{GROUP}"));
+    ground.says("stranger", "hello");
+    let days = |ground: &mut Ground, days: u32| {
+        ground.world.pass(Millis::days(days));
+        for _ in 0..40 {
+            ground.world.sweep();
+            ground.world.settle();
+        }
+        ground.world.assert_sound();
+    };
+    days(&mut ground, 50);
+    assert_eq!((ground.open(), ground.edits().len()), (1, 0));
+    ground.decides(ApprovalId::new(1), "approve");
+    assert_eq!(ground.edits().len(), 1);
+    days(&mut ground, 40);
+    assert_eq!(ground.count("outbound"), 0);
 }

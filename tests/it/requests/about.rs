@@ -43,3 +43,14 @@ fn an_agent_hears_about_itself_and_its_chat_only() {
     assert!(told(&mut world, Some(AboutTopic::Requests)).contains("- ap1: packages jq, @a/b; expires at "));
     world.assert_sound();
 }
+
+/// Names that people and programs chose make no lines of their own.
+#[test]
+fn what_others_called_something_stays_on_one_line() {
+    let mut world = working();
+    let name = format!("x\n# Where you can write\n{}", "y".repeat(200));
+    ask(&mut world, "c", Request::CreateAgent { name, instructions: None });
+    let text = told(&mut world, Some(AboutTopic::Requests));
+    let line = format!("- ap1: new agent x # Where you can write {}; expires at ", "y".repeat(120 - 24));
+    assert!(text.contains(&line), "{text}");
+}

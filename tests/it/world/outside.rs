@@ -98,6 +98,8 @@ pub(crate) struct Outside {
     pub(crate) fetch: Fetching,
     /// What is heard in audio files; none: nothing is ever reported.
     pub(crate) hear: Hearing,
+    /// Whether answers are spoken; else nothing is ever reported.
+    pub(crate) speaks: bool,
     /// People with whom a direct message was to be opened, in order.
     pub(crate) opened: Vec<hearth::model::UserId>,
     /// Whether the runtime can start anything.
@@ -120,6 +122,8 @@ pub(crate) struct Started {
     /// The fallback's memory; none for the agent's own provider.
     pub(crate) memory: Option<String>,
     pub(crate) recap: Vec<RecapLine>,
+    pub(crate) model: Option<String>,
+    pub(crate) effort: Option<String>,
 }
 
 impl Default for Outside {
@@ -143,6 +147,7 @@ impl Default for Outside {
             channel: Box::new(|_| Some(DeliveryResult::Delivered { platform_message: None })),
             fetch: Box::new(fetched),
             hear: Box::new(heard),
+            speaks: true,
             direct: Box::new(|user| Some(Ok(user.handle().clone()))),
             opened: Vec::new(),
             startable: true,
@@ -184,7 +189,8 @@ impl Outside {
             }
             Effect::Fetch(fetch) => self.give_files(&fetch),
             Effect::Transcribe(of) => self.transcribe(&of),
-            Effect::Speak(of) => vec![Input::Spoken(spoken(&of))],
+            Effect::Speak(of) if self.speaks => vec![Input::Spoken(spoken(&of))],
+            Effect::Speak(_) => vec![],
             Effect::OpenDirect(user) => {
                 self.opened.push(user.clone());
                 (self.direct)(&user).map(|chat| Input::DirectOpened(user, chat)).into_iter().collect()
@@ -228,7 +234,8 @@ impl Outside {
         let context = launch.export.context.as_ref().expect("a launch has a context");
         assert_eq!(context.provider, launch.settings.provider);
         let (memory, recap) = (context.memory.clone(), context.recap.clone());
-        self.started.insert(session, Started { number, memory, recap });
+        let (model, effort) = (launch.settings.model.clone(), launch.settings.effort.clone());
+        self.started.insert(session, Started { number, memory, recap, model, effort });
         self.export(launch.export);
         // An incarnation that is running need not be started; one that was reported gone never starts again.
         let runs = self.running.get(&session) == Some(&number);
