@@ -2,7 +2,8 @@
 //!
 //! The library of the protocol is asynchronous; everything else uses threads that block, as all bridges of Hearth.
 //! `session.rs` begins a session, `watch.rs` hears what becomes of it, `received.rs` reads messages and stores them in the
-//! spool, one thread passes on messages from there (`inbox.rs`), and some send (`outbox.rs`).
+//! spool, one thread passes on messages from there (`inbox.rs`), some send (`outbox.rs`), and one asks for what came without
+//! being stored (`store.rs`).
 
 mod acks;
 mod aside;
@@ -19,6 +20,7 @@ mod run;
 mod server;
 mod session;
 mod settings;
+mod store;
 mod verdict;
 mod watch;
 mod written;

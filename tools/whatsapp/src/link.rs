@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use hearth_bridge::program::now;
@@ -80,7 +81,9 @@ fn say(text: &str) -> io::Result<()> {
 
 async fn work(directory: &Directory, Wish { number, server }: Wish) -> Result<(), String> {
     let (handler, events) = ChannelEventHandler::new();
-    let builder: Builder = prepare(directory, server).await?;
+    // Messages are not received yet.
+    let (missing, _) = channel();
+    let (builder, _): (Builder, _) = prepare(directory, server, missing).await?;
     let builder = match number {
         Some(phone_number) => builder.with_pair_code(PairCodeOptions { phone_number, ..PairCodeOptions::default() }),
         None => builder,

@@ -24,6 +24,7 @@ use crate::outbox::Outbox;
 use crate::received::{Account, People};
 use crate::session::{Session, prepare, runtime};
 use crate::settings::{Owner, Settings};
+use crate::store::ask_again;
 use crate::watch::{Look, UNLINKED_AGAIN, Watch, link_again};
 
 /// Threads that deliver.
@@ -79,13 +80,14 @@ pub(crate) fn run() -> io::Result<()> {
         directory: directory.clone(),
         is_new: Arc::clone(&is_new),
     };
+    let (sender, missing) = channel();
     let bot = runtime.block_on(async {
-        let builder = prepare(&directory, settings.server).await?;
+        let (builder, store) = prepare(&directory, settings.server, sender).await?;
         let bot = builder.with_inbound_durability_hook(keep).with_event_handler(watch).build().await;
-        bot.map_err(|error| format!("the session cannot be prepared: {error}"))
+        Ok((bot.map_err(|error| format!("the session cannot be prepared: {error}"))?, store))
     });
-    let bot = match bot {
-        Ok(bot) => bot,
+    let (bot, store) = match bot {
+        Ok(prepared) => prepared,
         Err(why) => return daemon.send(&failed(why, Some(AGAIN))),
     };
     let session = Session { client: bot.client(), runtime: runtime.handle().clone() };
@@ -107,6 +109,8 @@ pub(crate) fn run() -> io::Result<()> {
     // What a thread said before this would be lost.
     daemon.send(&FromBridge::Ready { ready: Box::new(ready) })?;
     let look = Look { session: session.clone(), state, owner: settings.owner, is_new };
+    let asking = session.clone();
+    spawn("missing", move || ask_again(&asking, &store, &missing))?;
     let parts = Parts { settings, session, spool, news, acks };
     let mut aside = parts.start(&hello, threads)?;
     spawn("look", move || look.work())?;

@@ -1,6 +1,7 @@
 //! Begins a session of the library.
 
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use whatsapp_rust::store::{SqliteStore, SqliteStoreConfig, Synchronous};
 
 use crate::device::Directory;
 use crate::server::Server;
+use crate::store::{Missing, Store};
 
 /// A session before it begins.
 pub(crate) type Builder = BotBuilder<Provided, Provided, Provided, Provided>;
@@ -27,14 +29,20 @@ pub(crate) fn runtime() -> std::io::Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
 }
 
-/// Prepares a session with the keys in a directory.
-pub(crate) async fn prepare(directory: &Directory, server: Server) -> Result<Builder, String> {
+/// Prepares a session with the keys in a directory, and says which messages are missing.
+pub(crate) async fn prepare(
+    directory: &Directory,
+    server: Server,
+    missing: Sender<Missing>,
+) -> Result<(Builder, Store), String> {
     // A key that was used must never be used again, not even after a power cut.
     let config = SqliteStoreConfig { synchronous: Synchronous::Full, ..SqliteStoreConfig::default() };
     let store = SqliteStore::with_config(&directory.database().display().to_string(), config).await;
-    let store = store.map_err(|error| format!("the keys of the device cannot be opened: {error}"))?;
-    let builder = Bot::builder().with_backend(store).with_resend_rate_limit(AGAIN.0, AGAIN.1).skip_history_sync();
-    Ok(server.equip(builder))
+    let library = store.map_err(|error| format!("the keys of the device cannot be opened: {error}"))?;
+    let store = Store { library, missing };
+    let builder =
+        Bot::builder().with_backend(store.clone()).with_resend_rate_limit(AGAIN.0, AGAIN.1).skip_history_sync();
+    Ok((server.equip(builder), store))
 }
 
 /// The session for threads that block.

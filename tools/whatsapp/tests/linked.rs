@@ -24,11 +24,13 @@ mod wire;
 #[path = "linked/world.rs"]
 mod world;
 
+use std::time::{Duration, Instant};
+
 use bridge::{Bridge, Home, linking};
 use peer::Peer;
 use serde_json::{Value, json};
 use whatsapp_rust::prelude::{MessageField, wa};
-use world::{ANN, BOT, DEVICE, World, address, jid};
+use world::{ANN, BOT, DEVICE, PATIENCE, World, address, jid};
 
 const BOB: &str = "15550000003";
 const GROUP: &str = "120363040237990503@g.us";
@@ -146,8 +148,74 @@ fn what_answers_an_answer_is_read_after_a_kill() {
     let mut bridge = Bridge::start(&world, &home, "bot");
     ann.say(&jid(BOT), "last");
     while text(&bridge.event()) != "last" {}
-    let asked = world.known().receipts.iter().filter(|(_, kind)| kind.contains("retry")).count();
-    assert_eq!(asked, 0, "nothing is asked for again");
+    assert_eq!(asked_again(&world), 0);
+}
+
+/// The library stores the keys of chats by itself, and can do so before it stored a message that they read. A bridge that is
+/// killed then has neither the message nor the key for it when it comes again. Here, storing the message fails.
+#[test]
+fn a_message_whose_key_was_used_up_without_it_is_asked_for_again() {
+    let (world, home) = (World::start(), Home::new());
+    home.link(&world);
+    let ann = Peer::new(&world, ANN, 0);
+    world.known().groups.insert(GROUP.to_owned(), [BOT, ANN].map(str::to_owned).to_vec());
+    for chat in [jid(BOT).as_str(), GROUP] {
+        let mut bridge = Bridge::start(&world, &home, "bot");
+        ann.say(chat, "before");
+        assert_eq!(text(&bridge.event()), "before");
+        wait("the message to be confirmed", || world.known().waits(&address(BOT, DEVICE)) == 0);
+        let keys = || {
+            let of = |table: &str| home.sql(&format!("SELECT quote(group_concat(hex(record))) FROM {table}"));
+            (of("sessions"), of("sender_keys"))
+        };
+        // What was in the library's cache is on the disk.
+        std::thread::sleep(Duration::from_millis(500));
+        let before = keys();
+        home.sql("CREATE TRIGGER f BEFORE INSERT ON pending_inbound_messages BEGIN SELECT RAISE(ABORT, 'full'); END");
+        ann.say(chat, "unstored");
+        wait("the keys", || keys() != before);
+        bridge.kill();
+        home.sql("DROP TRIGGER f");
+        let mut bridge = Bridge::start(&world, &home, "bot");
+        assert_eq!(text(&bridge.event()), "unstored");
+        ann.say(chat, "after");
+        assert_eq!(text(&bridge.event()), "after");
+        wait("the messages to be confirmed", || world.known().waits(&address(BOT, DEVICE)) == 0);
+        wait("the spool to be empty", || home.state().join("spool").read_dir().unwrap().next().is_none());
+    }
+}
+
+/// The bridge is killed after a message was stored and before WhatsApp heard of it.
+#[test]
+fn what_was_received_is_not_asked_for_again() {
+    let (world, home) = (World::start(), Home::new());
+    home.link(&world);
+    let ann = Peer::new(&world, ANN, 0);
+    let mut bridge = Bridge::start(&world, &home, "bot");
+    world.known().is_deaf = true;
+    ann.say(&jid(BOT), "once");
+    assert_eq!(text(&bridge.event()), "once");
+    wait("the confirmation", || !world.known().receipts.is_empty());
+    std::thread::sleep(Duration::from_millis(500));
+    bridge.kill();
+    world.known().is_deaf = false;
+    let mut bridge = Bridge::start(&world, &home, "bot");
+    wait("the message to be confirmed", || world.known().waits(&address(BOT, DEVICE)) == 0);
+    ann.say(&jid(BOT), "twice");
+    assert_eq!(text(&bridge.event()), "twice");
+    assert_eq!(asked_again(&world), 0);
+}
+
+fn asked_again(world: &World) -> usize {
+    world.known().receipts.iter().filter(|(_, kind)| kind.contains("retry")).count()
+}
+
+fn wait(what: &str, is: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is() {
+        assert!(Instant::now() < end, "no sign of {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]

@@ -40,6 +40,18 @@ impl Home {
         self.root().join("files")
     }
 
+    /// Works on the library's database; the first value of the result.
+    #[expect(clippy::disallowed_methods, reason = "no other program of the tests needs SQLite")]
+    pub(crate) fn sql(&self, statement: &str) -> String {
+        let code = "import sqlite3, sys
+with sqlite3.connect(sys.argv[1], 20) as database:
+    print(*(database.execute(sys.argv[2]).fetchone() or ()))";
+        let mut command = Command::new("python3");
+        let ended = command.args(["-c", code]).arg(self.state().join("device.db")).arg(statement).output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        String::from_utf8(ended.stdout).unwrap()
+    }
+
     /// Links the bridge's device to its account; what the command printed.
     pub(crate) fn link(&self, world: &World) -> String {
         let mut child = linking(&self.state(), &[&world.address.to_string()]).spawn().unwrap();

@@ -90,7 +90,16 @@ pub(crate) struct Known {
     pub(crate) answers: Vec<Option<String>>,
     /// Receipts by their types, with the device that sent them.
     pub(crate) receipts: Vec<(String, String)>,
+    /// Confirmations are lost.
+    pub(crate) is_deaf: bool,
     number: u64,
+}
+
+impl Known {
+    /// How many messages a device has not confirmed.
+    pub(crate) fn waits(&self, device: &str) -> usize {
+        self.devices.get(device).map_or(0, |device| device.waiting.len())
+    }
 }
 
 #[derive(Clone)]
@@ -312,6 +321,9 @@ impl World {
         let (id, kind) = (text(node, "id").into_owned(), text(node, "type").into_owned());
         let mut known = self.known();
         known.receipts.push((device.to_owned(), format!("{} {kind}", node.tag)));
+        if known.is_deaf {
+            return;
+        }
         if kind == "retry" {
             let to = text(node, "to").into_owned();
             let author = match node.attrs().optional_string("participant") {
