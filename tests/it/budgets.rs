@@ -542,3 +542,48 @@ fn what_is_set_aside_follows_the_last_turns() {
         works(&mut world, message, tokens);
     }
 }
+
+/// What a person allows or refuses is for the budget that was asked about.
+#[test]
+fn a_decision_is_about_one_budget() {
+    let all = "[[budgets]]\nscope = \"all\"\nper = \"month\"\ntokens = 9000000\n";
+    for limit in ["tokens = 1000", "usd = 1"] {
+        let budget = format!("[[budgets]]\nscope = \"agent:main\"\nper = \"day\"\n{limit}\n");
+        let mut world = world(&format!("grace = 0\n{all}{budget}"), "");
+        let first = says(&mut world, "ann", "m1");
+        works(&mut world, first, if limit == "usd = 1" { 800_000 } else { 1_000 });
+        let second = says(&mut world, "ann", "m2");
+        assert!(waits(&world, second), "{limit}");
+        world.put(Input::Decide(PromptSubject::Approval(ApprovalId::new(1)), "approve".into()));
+        world.settle();
+        world.assert_sound();
+        assert!(!waits(&world, second), "{limit}: {:?}", world.state_of(second));
+    }
+    let of = |who: &str| format!("[[budgets]]\nscope = \"person:net:{who}\"\nper = \"day\"\ntokens = 100\n");
+    let mut world = world(&format!("grace = 0\n{}{}", of("ann"), of("bob")), "");
+    for (who, id) in [("ann", "m1"), ("bob", "m2")] {
+        let message = says(&mut world, who, id);
+        works(&mut world, message, 100);
+    }
+    let waiting = [("ann", "m3"), ("ann", "m4"), ("bob", "m5")].map(|(who, id)| says(&mut world, who, id));
+    assert!(waiting.iter().all(|id| waits(&world, *id)));
+    world.put(Input::Decide(PromptSubject::Approval(ApprovalId::new(1)), "reject".into()));
+    world.settle();
+    world.assert_sound();
+    assert_eq!(waiting.map(|id| waits(&world, id)), [false, false, true]);
+    assert_eq!(count(&world, "Your message was dropped: "), 1, "once in a place: {:?}", texts(&world));
+}
+
+/// What the run was given and did not begin is taken from its mailbox when the turn before used all.
+#[test]
+fn a_message_that_was_to_share_a_turn_waits_if_that_turn_used_all() {
+    let mut world = world(&format!("grace = 0\n{}", daily(1_000)), "on_limit = \"hold\"");
+    let (first, second) = (says(&mut world, "ann", "m1"), says(&mut world, "ann", "m2"));
+    let seq = world.message(second).seq;
+    assert!(world.outside.inbox[&S].contains_key(&seq));
+    works(&mut world, first, 1_000);
+    assert!(waits(&world, second), "{:?}", world.state_of(second));
+    assert!(!world.outside.inbox[&S].contains_key(&seq));
+    tomorrow(&mut world);
+    assert!(world.outside.inbox[&S].contains_key(&seq));
+}

@@ -5,6 +5,7 @@ use hearth::model::delivery::{Author, Outbound};
 use hearth::model::entity::{AgentSettings, Folder, Verbosity};
 use hearth::model::id::{MessageId, SessionId};
 use hearth::model::incarnation::StopReason;
+use hearth::model::mailbox::RetryHint;
 use hearth::model::message::{Completion, MessageState, Reason};
 use hearth::model::report::{Action, Decision, Outcome};
 use hearth::model::session::{SessionChoice, SessionSettings};
@@ -12,7 +13,7 @@ use hearth::model::task_command::NewTask;
 use hearth::model::{Address, ChannelName, Effect, ForeignId, Millis};
 
 use crate::world::lifecycle::answer;
-use crate::world::outside::claim;
+use crate::world::outside::{claim, try_again};
 use crate::world::routing::{ALWAYS, KEEP, MENTIONED, chat, decisions};
 use crate::world::{World, event_in, schedules};
 
@@ -334,4 +335,34 @@ fn tasks_of_other_chats_are_not_listed() {
     assert!(told.ends_with("…\nand 2 more") && told.lines().count() == 10 && told.chars().count() < 1_200, "{told}");
     let told = setup.asks("ann", "C", "/tasks");
     assert!(told.starts_with("Tasks of Andy here:\nta11 at ") && told.ends_with(": Water the plants"), "{told}");
+}
+
+#[test]
+fn a_choice_of_one_setting_leaves_the_other_to_the_agent() {
+    let house = HOUSE.replace("model = \"sonnet\"", "model = \"sonnet\"\neffort = \"low\"");
+    for (chosen, expected) in [("/think high", ("sonnet", "high")), ("/model opus", ("opus", "low"))] {
+        let mut setup = SharedAgent { world: World::of(&house), event: 0 };
+        setup.says("olga", "D", "hello");
+        answer(&mut setup.world, 1, 2);
+        setup.asks("olga", "D", chosen);
+        setup.world.settle();
+        setup.world.inject(&event_in(("net", "D", None), ("next", "hello", "\"senderId\":\"olga\""), ""));
+        let settings = setup.launched();
+        assert_eq!((settings.model.as_deref(), settings.effort.as_deref()), (Some(expected.0), Some(expected.1)));
+        setup.world.settle();
+    }
+}
+
+/// Those that wait for a retry wait like the others.
+#[test]
+fn the_status_counts_what_waits_for_a_retry() {
+    let mut setup = SharedAgent::new();
+    setup.says("ann", "C", "one");
+    let turn = setup.world.outside.write(S, vec![claim(2, 1), try_again(2, vec![], 1, RetryHint::Later)]);
+    setup.world.put(turn);
+    setup.world.outside.startable = false;
+    setup.world.settle();
+    setup.says("ann", "C", "two");
+    let status = setup.asks("ann", "C", "/status");
+    assert!(status.contains("\nWaiting: 2 messages.\n"), "{status}");
 }

@@ -414,6 +414,26 @@ fn a_decision_after_a_failed_turn_is_for_the_next_one() {
     world.assert_sound();
 }
 
+/// The same while the run goes on with another message.
+#[test]
+fn a_run_does_not_wait_for_answers_about_a_message_that_failed_in_it() {
+    let mut world = working();
+    let sender = r#""senderId":"ann","senderName":"Ann""#;
+    world.inject(&event_in(("net", "C", Some("t")), ("2", "more", sender), ""));
+    world.settle();
+    ask(&mut world, "t", bash("git push"));
+    let other = world.all_messages().last().unwrap().1.seq;
+    let input = world.outside.write(S, vec![claim(other, 1)]);
+    world.put(input);
+    let input = world.outside.write(S, vec![try_again(2, vec![], 1, RetryHint::Later)]);
+    world.put(input);
+    world.settle();
+    assert_eq!(world.session(S).live, Some(1));
+    assert!(decide(&mut world, 1, "approve"));
+    assert_eq!((reply(&world, "t"), approval(&world, 1).1.used), (None, None));
+    world.assert_sound();
+}
+
 /// An agent may ask before its claim of the message was collected.
 #[test]
 fn a_question_may_come_before_the_claim_of_its_message() {
