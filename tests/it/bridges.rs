@@ -305,6 +305,16 @@ fn the_kit_finds_each_break_of_the_contract() {
 }
 
 #[test]
+fn the_kit_finds_a_token_that_is_written_late() {
+    let net = Net::start();
+    let bridge = net.changed("late.py", "send({\"begun\"", "print(token, flush=True)\nsend({\"begun\"");
+    // All cases with an "s": `say`, in which it is written, and `secrets`.
+    let found = net.test(&bridge, "s");
+    let found = found["cases"].as_array().unwrap().iter().find(|found| found["case"] == "secrets").unwrap();
+    assert_eq!(found["result"], "failed", "{found}");
+}
+
+#[test]
 fn what_cannot_be_started_is_told() {
     let host = Host::new();
     let run = |words: &[&str]| host.run(&[&["bridge", "test", "--only", "ready", "--"], words].concat(), b"");

@@ -51,7 +51,7 @@ fn conversations_on_discord() {
     discord.fine();
 }
 
-/// Files both ways, with addresses that do not work any more; one of a stranger is not fetched.
+/// Files of people, with addresses that do not work any more.
 #[test]
 fn files_on_discord() {
     let mut discord = Discord::start();
@@ -225,7 +225,7 @@ fn troubles_of_discord_lose_and_double_nothing() {
     assert!(asked(&discord) <= before + 1, "it asks on");
 }
 
-/// A card has buttons; a press is answered in time, also when the daemon is slow, and counts once.
+/// A card has buttons; a press is answered, and counts once.
 #[test]
 fn buttons_on_discord() {
     let mut discord = Discord::start();

@@ -93,7 +93,7 @@ struct ResultJson {
 pub(super) fn test(paths: &Paths, args: &TestArgs, json: bool) -> Done {
     let scratch = TempDir::create(Purpose::Bridge)?;
     let kit = Kit::new(paths, args, scratch.path())?;
-    let cases = life::CASES.iter().chain(inbound::CASES).chain(outbound::CASES);
+    let cases = life::CASES.iter().chain(inbound::CASES).chain(outbound::CASES).chain(life::AT_LAST);
     let cases = cases.filter(|case| args.only.as_ref().is_none_or(|only| case.name.contains(only.as_str())));
     let mut results = Vec::new();
     for case in cases {
