@@ -307,8 +307,9 @@ fn the_kit_finds_each_break_of_the_contract() {
 #[test]
 fn the_kit_finds_a_token_that_is_written_late() {
     let net = Net::start();
-    let bridge = net.changed("late.py", "send({\"begun\"", "print(token, flush=True)\nsend({\"begun\"");
-    // All cases with an "s": `say`, in which it is written, and `secrets`.
+    let taken = "frame.get(\"taken\", frame.get(\"refused\"))";
+    let bridge = net.changed("late.py", taken, &format!("(print(token, flush=True), {taken})[1]"));
+    // All cases with an "s": `message`, in which it is written, and `secrets`.
     let found = net.test(&bridge, "s");
     let found = found["cases"].as_array().unwrap().iter().find(|found| found["case"] == "secrets").unwrap();
     assert_eq!(found["result"], "failed", "{found}");
