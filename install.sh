@@ -6,7 +6,7 @@
 #   ./install.sh --from URL|DIR …                a release from there
 #   ./install.sh --from-source …                 built here, with cargo
 #
-# --bridges also installs the bridges to mail, Matrix, Discord, Slack and Signal in DIR/lib/hearth.
+# --bridges also installs the bridges to mail, Matrix, Discord, Slack, Signal and WhatsApp in DIR/lib/hearth.
 #
 # A release is installed below ~/.local unless --prefix is given. What is built here goes where `cargo install` puts
 # programs: CARGO_INSTALL_ROOT, CARGO_HOME or ~/.cargo. Programs are in DIR/bin, the runner is in DIR/lib/hearth.

@@ -152,7 +152,9 @@ fn version_2_is_taken_over_once() {
     assert!(note(&report, "tasks", "t3").contains("its recurrence is invalid"));
     assert!(note(&report, "messages", "s1").contains("not a message of a person"));
     assert!(note(&report, "files", "groups/andy/link").contains("is a link"));
-    assert!(note(&report, "chats", "slack/slack:C1").contains("needs a bridge, and Hearth has none for it yet"));
+    assert!(note(&report, "chats", "slack/slack:C1").contains(
+        "slack needs a bridge; add [channels.slack] with `type = \"bridge\"` and its command, see docs/slack.md"
+    ));
     assert!(note(&report, "chats", "telegram/-100").contains("add [channels.telegram] with `token`"));
     let text = |path: &str| std::fs::read_to_string(host.data().join(path)).unwrap();
     assert_eq!(text("groups/andy/CLAUDE.local.md"), "Remember the plants.");

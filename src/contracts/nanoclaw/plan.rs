@@ -138,9 +138,13 @@ fn missing_channel(channel: &ChannelName) -> String {
     if channel.as_str() == "telegram" {
         return "no channel `telegram` is configured; add [channels.telegram] with `token` to hearth.toml".to_owned();
     }
+    let page = match channel.as_str() {
+        known @ ("discord" | "matrix" | "signal" | "slack" | "whatsapp") => known,
+        _ => "bridges",
+    };
     format!(
-        "no channel `{channel}` is configured: {channel} needs a bridge, and Hearth has none for it yet; add [channels.{channel}] \
-         with `type = \"webhook\"` for your own, see docs/webhook.md"
+        "no channel `{channel}` is configured: {channel} needs a bridge; add [channels.{channel}] with `type = \"bridge\"` and its \
+         command, see docs/{page}.md"
     )
 }
 

@@ -1,9 +1,9 @@
 //! The index of everything that was said, for searches.
 //!
 //! Its keys begin with where a text is found: an agent and a chat, or an approval. A search reads only what its asker may
-//! see. A new text is one row (`recall_new`). When many have gathered, they become a segment ([`segments`]) in the same
-//! transaction, and many segments become a larger one in small steps (`merge.rs`). So a text costs one write at first, and
-//! little room later.
+//! see. A new text is one row (`recall_new`). When many have gathered, they become a segment ([`segments`]), which is made
+//! beside the transactions, and many segments become a larger one in small steps (`merge.rs`). So a text costs one write at
+//! first, and little room later.
 //!
 //! What a row of the store has to say is a function of the row ([`source`]), so that a removed text can be taken out, and
 //! [`crate::check`] can compare. The words are counted before the transaction.
