@@ -352,6 +352,22 @@ fn segments_that_were_made_before_a_change_are_left() {
 
 const SMALL: Pace = Pace { new: 1, every: 1, step: Step { postings: 40, rows: 2 } };
 
+/// Texts that are indexed together. Some follow later than those after them, like transcripts of audio messages.
+fn texts_of(batch: u64, numbers: &mut Numbers) -> BTreeMap<SaidId, String> {
+    let is_late = |n: &u64| n % 36 == 8;
+    (batch * 6 + 1..=batch * 6 + 6)
+        .filter(|n| !is_late(n))
+        .chain((batch * 6).checked_sub(4).filter(is_late))
+        .map(|n| {
+            let id = match n % 3 {
+                0 => SaidId::Answer(OutboundId::new(n)),
+                _ => SaidId::Message(MessageId::new(n)),
+            };
+            (id, format!("only{n}x common w{}", numbers.next(20)))
+        })
+        .collect()
+}
+
 /// Adds and removes texts. `write` gets a segment that was made two commits ago, every other time.
 fn merge_in_small_steps(mut write: impl FnMut(&Tables, &mut Write<'_>, Option<Prepared>) -> Result<()>) {
     let (_dir, store) = store();
@@ -360,19 +376,7 @@ fn merge_in_small_steps(mut write: impl FnMut(&Tables, &mut Write<'_>, Option<Pr
     let mut texts: BTreeMap<SaidId, String> = BTreeMap::new();
     let mut seen = BTreeSet::new();
     for batch in 0..150 {
-        // Some texts are indexed later than those after them, like transcripts of audio messages.
-        let is_late = |n: &u64| n % 36 == 8;
-        let added: BTreeMap<SaidId, String> = (batch * 6 + 1..=batch * 6 + 6)
-            .filter(|n| !is_late(n))
-            .chain((batch * 6).checked_sub(4).filter(is_late))
-            .map(|n| {
-                let id = match n % 3 {
-                    0 => SaidId::Answer(OutboundId::new(n)),
-                    _ => SaidId::Message(MessageId::new(n)),
-                };
-                (id, format!("only{n}x common w{}", numbers.next(20)))
-            })
-            .collect();
+        let added = texts_of(batch, &mut numbers);
         let removed: BTreeMap<SaidId, String> =
             texts.iter().filter(|_| numbers.next(50) == 0).map(|(id, text)| (*id, text.clone())).collect();
         let last = if batch % 2 == 1 { made.take() } else { None };

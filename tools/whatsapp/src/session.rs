@@ -38,8 +38,8 @@ pub(crate) async fn prepare(
     // A key that was used must never be used again, not even after a power cut.
     let config = SqliteStoreConfig { synchronous: Synchronous::Full, ..SqliteStoreConfig::default() };
     let store = SqliteStore::with_config(&directory.database().display().to_string(), config).await;
-    let library = store.map_err(|error| format!("the keys of the device cannot be opened: {error}"))?;
-    let store = Store { library, missing };
+    let sqlite = store.map_err(|error| format!("the keys of the device cannot be opened: {error}"))?;
+    let store = Store { sqlite, missing };
     let builder =
         Bot::builder().with_backend(store.clone()).with_resend_rate_limit(AGAIN.0, AGAIN.1).skip_history_sync();
     Ok((server.equip(builder), store))

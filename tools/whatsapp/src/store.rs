@@ -49,7 +49,7 @@ pub(crate) struct Missing {
 /// The storage.
 #[derive(Clone)]
 pub(crate) struct Store {
-    pub(crate) library: SqliteStore,
+    pub(crate) sqlite: SqliteStore,
     pub(crate) missing: Sender<Missing>,
 }
 
@@ -59,7 +59,7 @@ macro_rules! passed_on {
         #[async_trait]
         impl $trait for Store {
             $(async fn $name(&self, $($arg: $type),*) -> $out {
-                self.library.$name($($arg),*).await
+                self.sqlite.$name($($arg),*).await
             })*
             $($own)*
         }
@@ -163,7 +163,7 @@ passed_on!(ProtocolStore {
     /// The library asks this of a message whose key was used up: if there is none, it confirms the message; if this fails, it
     /// does not.
     async fn get_pending_inbound(&self, chat: &str, sender: &str, id: &str) -> Result<Option<Vec<u8>>> {
-        let found = self.library.get_pending_inbound(chat, sender, id).await?;
+        let found = self.sqlite.get_pending_inbound(chat, sender, id).await?;
         if found.is_none() {
             let missing = Missing { chat: chat.to_owned(), sender: sender.to_owned(), id: id.to_owned() };
             // Without a session, the program ends.
@@ -176,7 +176,7 @@ passed_on!(ProtocolStore {
     /// The library is done with these messages: they were passed on.
     async fn delete_pending_inbound_batch(&self, keys: &[PendingInboundKey<'_>]) -> Result<()> {
         let row = |&PendingInboundKey { chat, sender, id }| PendingInboundRow { chat, sender, id, message: RECEIVED };
-        self.library.store_pending_inbound_batch(&keys.iter().map(row).collect::<Vec<_>>()).await
+        self.sqlite.store_pending_inbound_batch(&keys.iter().map(row).collect::<Vec<_>>()).await
     }
 );
 
@@ -201,7 +201,7 @@ pub(crate) fn ask_again(session: &Session, store: &Store, all: &Receiver<Missing
             }
             Some(Ok(_)) => {
                 log(&format!("message {id} was asked for several times, and never came: it is lost"));
-                let received = session.wait(WITHIN, store.library.store_pending_inbound(chat, sender, id, RECEIVED));
+                let received = session.wait(WITHIN, store.sqlite.store_pending_inbound(chat, sender, id, RECEIVED));
                 if !matches!(received, Some(Ok(()))) {
                     log(&format!("it cannot be stored that message {id} is lost, so that it is asked for once more"));
                 }
@@ -225,9 +225,9 @@ mod tests {
 
     async fn known() {
         let root = tempfile::tempdir().unwrap();
-        let library = SqliteStore::new(root.path().join("device.db").to_str().unwrap()).await.unwrap();
+        let sqlite = SqliteStore::new(root.path().join("device.db").to_str().unwrap()).await.unwrap();
         let (missing, all) = channel();
-        let store = Store { library, missing };
+        let store = Store { sqlite, missing };
         let (chat, sender) = ("15550000002@s.whatsapp.net", "15550000002:0@s.whatsapp.net");
         assert!(store.get_pending_inbound(chat, sender, "a").await.is_err(), "it must not be confirmed");
         let unknown = Missing { chat: chat.to_owned(), sender: sender.to_owned(), id: "a".to_owned() };
