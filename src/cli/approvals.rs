@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::human_time;
 use super::listed::{self, Column, Listed, or_empty};
-use super::{Done, Failure, configuration, decide, entity, lookup, print};
+use super::{Done, Failure, decide, entity, lookup, print};
 use crate::config::Paths;
 use crate::engine::approval_text;
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider};
@@ -13,12 +13,13 @@ use crate::model::approval_text::{ApprovalText, destination_name};
 use crate::model::card::PromptSubject;
 use crate::model::entity::EnvValue;
 use crate::model::host_grant::HostRequest;
-use crate::model::id::{AgentId, ApprovalId, ChatId, SessionId};
+use crate::model::id::{ApprovalId, ChatId, SessionId};
 use crate::model::time::Timestamp;
 use crate::model::tool::{ToolOutcome, ToolRequest, ToolValue};
 use crate::model::visible::{block, exact, free};
 use crate::state::{self, HeldKey, Read, Reader, Tables};
 
+mod listeners;
 mod many;
 mod prompt;
 
@@ -153,7 +154,7 @@ pub(super) fn approvals(paths: &Paths, command: &ApprovalsCommand, json: bool) -
         }
         ApprovalsCommand::Approve(args) => {
             let value = match (&args.agent, &args.new) {
-                (Some(folder), _) => format!("connect:{}", agent(paths, folder)?),
+                (Some(folder), _) => format!("connect:{}", listeners::agent(paths, folder)?),
                 (None, Some(name)) => format!("new_agent:{name}"),
                 (None, None) if args.always => "always".to_owned(),
                 (None, None) if args.session => "session".to_owned(),
@@ -166,12 +167,6 @@ pub(super) fn approvals(paths: &Paths, command: &ApprovalsCommand, json: bool) -
     }
 }
 
-fn agent(paths: &Paths, folder: &str) -> Result<AgentId, Failure> {
-    let known = configuration::read(paths)?;
-    let found = known.agents.iter().find(|agent| agent.folder.as_str() == folder);
-    found.map(|agent| agent.id).ok_or_else(|| entity::no_agent(&known, folder))
-}
-
 /// Shows the approval before it is decided, if it is still open. Returns the value of the choice about exactly what was
 /// shown: a question about hosts may grow meanwhile.
 fn seen(paths: &Paths, id: ApprovalId, value: String, json: bool) -> Result<String, Failure> {
@@ -179,11 +174,17 @@ fn seen(paths: &Paths, id: ApprovalId, value: String, json: bool) -> Result<Stri
         let Some(approval) = db.approvals.get(txn, &id)?.filter(|approval| approval.state.is_open()) else {
             return Ok(None);
         };
-        text(db, txn, &approval.about).map(|text| Some((text, approval.options)))
+        let agents = listeners::offered(db, txn, &approval)?;
+        text(db, txn, &approval.about).map(|text| Some((text, approval.options, agents)))
     })?;
-    let Some((text, options)) = found else { return Ok(value) };
+    let Some((text, options, agents)) = found else { return Ok(value) };
     if !json {
         text.lines.iter().try_for_each(|line| print::line(line))?;
+    }
+    if value == "approve"
+        && let Some(agents) = agents.filter(|agents| agents.len() != 1)
+    {
+        return Err(listeners::unnamed(id, &agents));
     }
     let counted = |of: &str| {
         let count = of.strip_prefix(value.as_str()).and_then(|rest| rest.strip_prefix(':'));

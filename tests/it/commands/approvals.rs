@@ -78,7 +78,12 @@ fn walk(program: &Program) {
         (&["approvals", "show", "ap9"][..], 1, "approval ap9 not found"),
         (&["approvals", "approve", "ap9"], 1, "approval ap9 not found"),
         (&["approvals", "approve", "3"], 2, "`3` is not an id like ap12"),
-        (&["approvals", "approve", "ap3"], 1, "ap3: `approve` is not a choice; choose one of"),
+        (
+            &["approvals", "approve", "ap3"],
+            1,
+            "ap3 does not say which agent listens in this chat: `hearth approvals approve ap3 --agent andy` or `hearth \
+             approvals approve ap3 --agent bob`; or `hearth approvals approve ap3 --new NAME`",
+        ),
         (&["approvals", "approve", "ap3", "--agent", "nobody"], 1, "agent nobody not found"),
         (&["approvals", "approve", "ap3", "--agent", "bob", "--new", "X"], 2, "cannot be used with"),
         (&["approvals", "approve", "ap3", "--new", " "], 1, "That is not a name"),
