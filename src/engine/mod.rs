@@ -154,7 +154,7 @@ pub fn apply(tx: &mut Tx<'_, '_>, input: &Input) -> Result<Reply> {
         Input::Reachable(channel, address) => housekeeping::reachable::reachable(tx, channel, address.as_ref()),
         Input::Pressed(press) => decisions::press::pressed(tx, press),
         Input::Decide(matter, value) => decisions::decide::decide(tx, *matter, value),
-        Input::DecideAs(person, matter, value) => decisions::decide::decide_as(tx, person, *matter, value),
+        Input::DecideAs(session, matter, value) => decisions::decide::decide_as(tx, *session, *matter, value),
         Input::CommandAs(session, command) => configure::by_person::command(tx, *session, command),
         Input::Console(input) => entities::console::session(tx, input),
         Input::DirectOpened(user, chat) => approvals::direct::opened(tx, user, chat.clone()),

@@ -65,8 +65,8 @@ pub enum Input {
     Pressed(Press),
     /// The operator decides by command: the value of an option.
     Decide(PromptSubject, String),
-    /// A person decides in the console: the value of an option.
-    DecideAs(UserId, PromptSubject, String),
+    /// The person of a console session decides: the value of an option.
+    DecideAs(ConsoleSessionId, PromptSubject, String),
     /// The person of a console session gives a command.
     CommandAs(ConsoleSessionId, Box<ConsoleCommand>),
     /// Something happened to a session of the console.

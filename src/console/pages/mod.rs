@@ -8,7 +8,7 @@ use crate::model::console::Login;
 use crate::model::time::Timestamp;
 
 /// Pages on which sessions from a chat change nothing.
-const LINK_ONLY: [&str; 5] = ["People", "Agents", "Agent", "Network", "Memory"];
+const LINK_ONLY: [&str; 7] = ["Decisions", "Decision", "People", "Agents", "Agent", "Network", "Memory"];
 
 pub(super) mod asked;
 pub(super) mod chat;
@@ -66,8 +66,8 @@ pub(super) fn frame(who: &Visitor, title: &str, note: Option<String>, body: &Mar
                 @if let Some(note) = note { p class="note" role="status" { (note) } }
                 @if who.login == Login::Chat && LINK_ONLY.contains(&title) {
                     p class="dim" {
-                        "You signed in from a chat. Roles, members, hosts, agents and their memory are changed only after signing in "
-                        "with a link of " code { "hearth console" } "."
+                        "You signed in from a chat. People are let in, and roles, members, hosts, agents and their memory are changed, "
+                        "only after signing in with a link of " code { "hearth console" } "."
                     }
                 }
                 (body)

@@ -172,7 +172,7 @@ impl Host for ConsoleHost {
     }
 
     fn decide(&self, who: &Visitor, matter: PromptSubject, value: &str) -> Seen<String> {
-        decided(self.submit(Input::DecideAs(who.user.clone(), matter, value.to_owned()))?)
+        decided(self.submit(Input::DecideAs(who.session, matter, value.to_owned()))?)
     }
 
     fn say(&self, who: &Visitor, message: NewMessage) -> Seen<Option<String>> {

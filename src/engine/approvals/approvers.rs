@@ -1,6 +1,7 @@
 //! Who may decide an approval, and in which order approvers are asked.
 
 use crate::Result;
+use crate::approvals::texts::{ALWAYS, IGNORE, NEVER, REJECT, SESSION, choice};
 use crate::delivery::notice;
 use crate::model::address::{Address, ChannelName, UserId};
 use crate::model::approval::ApprovalSubject;
@@ -94,6 +95,23 @@ pub(crate) fn may_decide(tx: &Tx<'_, '_>, user: &UserId, scope: &Scope) -> Resul
     Ok(false)
 }
 
+/// Whether an option of an approval lets people in, changes an agent, or allows it something for longer. A session of
+/// the console that was signed in from a chat may not choose it.
+pub(crate) fn needs_link(about: &ApprovalSubject, value: &str) -> bool {
+    let value = choice(value);
+    match about {
+        ApprovalSubject::Budget(_) => false,
+        ApprovalSubject::Tool(_) | ApprovalSubject::Host(_) | ApprovalSubject::Hosts(_) => {
+            [SESSION, ALWAYS, NEVER].contains(&value)
+        }
+        ApprovalSubject::Sender { .. }
+        | ApprovalSubject::Channel { .. }
+        | ApprovalSubject::Packages { .. }
+        | ApprovalSubject::McpServer { .. }
+        | ApprovalSubject::CreateAgent { .. } => ![REJECT, IGNORE].contains(&value),
+    }
+}
+
 /// Whether a person has authority over an agent.
 pub(crate) fn administers(tx: &Tx<'_, '_>, user: &UserId, agent: AgentId) -> Result<bool> {
     let standing = people::standing(tx, Some(user), agent)?;
@@ -119,6 +137,32 @@ pub(crate) fn reach(tx: &Tx<'_, '_>, agent: AgentId) -> Result<Option<Address>> 
 #[cfg(test)]
 mod tests {
     use crate::approvals::approvers::*;
+    use crate::model::host_grant::{HostRequest, HostsRequest};
+    use crate::model::id::ChatId;
+
+    #[test]
+    fn what_gives_an_agent_nothing_that_lasts_needs_no_link() {
+        let host = HostRequest {
+            agent: AgentId::new(1),
+            session: SessionId::new(1),
+            to: "example.com:443".parse().unwrap(),
+            local: false,
+        };
+        let hosts = ApprovalSubject::Hosts(HostsRequest { agent: AgentId::new(1), hosts: vec![host.clone()] });
+        let channel = ApprovalSubject::Channel { chat: ChatId::new(1), sender: None, name: None };
+        for (about, free, bound) in [
+            (ApprovalSubject::Host(host), &["approve", "reject"][..], &["always", "never"][..]),
+            (hosts, &["approve:2", "reject"], &["always:2", "never:2"]),
+            (channel, &["ignore"], &["connect:ag1", "new_agent", "new_agent:x", "anything"]),
+        ] {
+            for value in free {
+                assert!(!needs_link(&about, value), "{value}");
+            }
+            for value in bound {
+                assert!(needs_link(&about, value), "{value}");
+            }
+        }
+    }
 
     #[test]
     fn people_of_the_channel_it_came_from_are_asked_first() {

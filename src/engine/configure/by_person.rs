@@ -28,7 +28,7 @@ enum Needed {
 
 /// Carries out a command of the person of a session.
 pub(crate) fn command(tx: &mut Tx<'_, '_>, session: ConsoleSessionId, command: &ConsoleCommand) -> Result<Reply> {
-    let Some(signed_in) = tx.db.console_sessions.get(tx, &session)?.filter(|row| tx.now.wall < row.expires()) else {
+    let Some(signed_in) = console::signed_in(tx, session)? else {
         return Ok(Reply::refused("unknown", texts::missing("console session", session)));
     };
     match command {

@@ -4,10 +4,11 @@ use crate::approvals::approvers;
 use crate::approvals::texts::{APPROVE, CONNECT, IGNORE, NEW_AGENT, REJECT, REJECT_WHY};
 use crate::decisions::outcome::Choice;
 use crate::decisions::{outcome, press};
-use crate::model::address::UserId;
+use crate::entities::console;
 use crate::model::approval::{Approval, ApprovalState, ApprovalSubject, Decider};
 use crate::model::card::{CardOption, PromptSubject};
-use crate::model::id::ApprovalId;
+use crate::model::console::{ConsoleSession, Login};
+use crate::model::id::{ApprovalId, ConsoleSessionId};
 use crate::model::report::Reply;
 use crate::requests::questions;
 use crate::rows::sessions;
@@ -15,13 +16,27 @@ use crate::skips::answer;
 use crate::tx::Tx;
 use crate::{Result, approvals, rules};
 
+/// Why a session that was signed in from a chat may not choose an option.
+const LINK_NEEDED: &str = "You signed in from a chat. What lets people in, changes an agent or allows it something for \
+                           longer is decided in the chat in which it was asked, or after signing in with a link of \
+                           `hearth console`.";
+
 /// Applies the operator's choice: the value of an option, its label, or its number.
 pub(crate) fn decide(tx: &mut Tx<'_, '_>, matter: PromptSubject, value: &str) -> Result<Reply> {
-    by(tx, matter, value, Decider::Operator)
+    by(tx, matter, value, Decision { by: Decider::Operator, login: Login::Link })
 }
 
-/// The same for a person in the console, who must have authority over what it is about.
-pub(crate) fn decide_as(tx: &mut Tx<'_, '_>, person: &UserId, matter: PromptSubject, value: &str) -> Result<Reply> {
+/// The same for the person of a console session, who must have authority over what it is about.
+pub(crate) fn decide_as(
+    tx: &mut Tx<'_, '_>,
+    session: ConsoleSessionId,
+    matter: PromptSubject,
+    value: &str,
+) -> Result<Reply> {
+    let Some(ConsoleSession { user, login, .. }) = console::signed_in(tx, session)? else {
+        return Ok(Reply::refused("unknown", rules::texts::missing("console session", session)));
+    };
+    let person = &user;
     let may = match matter {
         PromptSubject::Approval(id) => match tx.db.approvals.get(tx, &id)? {
             Some(approval) => {
@@ -45,18 +60,24 @@ pub(crate) fn decide_as(tx: &mut Tx<'_, '_>, person: &UserId, matter: PromptSubj
     if !may {
         return Ok(Reply::refused("forbidden", format!("You may not decide {matter}.")));
     }
-    by(tx, matter, value, Decider::Person(person.clone()))
+    by(tx, matter, value, Decision { by: Decider::Person(user), login })
 }
 
-fn by(tx: &mut Tx<'_, '_>, matter: PromptSubject, value: &str, by: Decider) -> Result<Reply> {
+/// Who decides, and how they proved who they are.
+struct Decision {
+    by: Decider,
+    login: Login,
+}
+
+fn by(tx: &mut Tx<'_, '_>, matter: PromptSubject, value: &str, decision: Decision) -> Result<Reply> {
     match matter {
-        PromptSubject::Approval(id) => on_approval(tx, id, value, by),
-        PromptSubject::Question(id) => questions::decide(tx, id, value, by),
-        PromptSubject::Skip(id) => answer::decide(tx, id, value, by),
+        PromptSubject::Approval(id) => on_approval(tx, id, value, decision),
+        PromptSubject::Question(id) => questions::decide(tx, id, value, decision.by),
+        PromptSubject::Skip(id) => answer::decide(tx, id, value, decision.by),
     }
 }
 
-fn on_approval(tx: &mut Tx<'_, '_>, id: ApprovalId, value: &str, by: Decider) -> Result<Reply> {
+fn on_approval(tx: &mut Tx<'_, '_>, id: ApprovalId, value: &str, decision: Decision) -> Result<Reply> {
     let Some(approval) = press::decidable(tx, id)? else {
         let state = tx.db.approvals.get(tx, &id)?.map(|approval| approval.state);
         return Ok(match state {
@@ -72,7 +93,10 @@ fn on_approval(tx: &mut Tx<'_, '_>, id: ApprovalId, value: &str, by: Decider) ->
             Err(why) => return Ok(Reply::refused("invalid", format!("{id}: {why}"))),
         },
     };
-    outcome::answer(tx, Choice { id, approval, option, by, at: None })
+    if decision.login == Login::Chat && approvers::needs_link(&approval.about, &option.value) {
+        return Ok(Reply::refused("forbidden", LINK_NEEDED.to_owned()));
+    }
+    outcome::answer(tx, Choice { id, approval, option, by: decision.by, at: None })
 }
 
 /// The option of an agent that did not fit on the card.

@@ -6,6 +6,7 @@ use crate::decisions::outcome;
 use crate::decisions::outcome::Choice;
 use crate::model::approval::{Approval, Decider};
 use crate::model::card::{Button, CardOption, PromptSubject};
+use crate::model::console::CHANNEL;
 use crate::model::delivery::Act;
 use crate::model::id::ApprovalId;
 use crate::model::input::Press;
@@ -38,6 +39,10 @@ fn on_approval(tx: &mut Tx<'_, '_>, id: ApprovalId, press: &Press) -> Result<Rep
         Ok(option) => option.clone(),
         Err(why) => return Ok(Reply::undecided(why)),
     };
+    // A press in the console does not say how the person signed in. No such card is shown there.
+    if press.at.channel.as_str() == CHANNEL && approvers::needs_link(&approval.about, &option.value) {
+        return Ok(Reply::undecided("This is decided where it was asked, or on the page of decisions."));
+    }
     if !is_offered(tx, &approval, &option)? {
         let why = format!(
             "{id} is too long to be shown here, so it cannot be approved here: `hearth approvals show {id}` shows all of \

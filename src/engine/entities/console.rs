@@ -43,6 +43,11 @@ pub(crate) fn session(tx: &mut Tx<'_, '_>, input: &ConsoleInput) -> Result<Reply
     }
 }
 
+/// A session that has not ended.
+pub(crate) fn signed_in(tx: &Tx<'_, '_>, session: ConsoleSessionId) -> Result<Option<ConsoleSession>> {
+    Ok(tx.db.console_sessions.get(tx, &session)?.filter(|row| tx.now.wall < row.expires()))
+}
+
 fn gone(session: ConsoleSessionId) -> Reply {
     Reply::refused("unknown", texts::missing("console session", session))
 }

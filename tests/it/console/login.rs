@@ -4,11 +4,15 @@ use std::net::TcpStream;
 use std::process::Command;
 
 use hearth::model::Input;
-use hearth::model::address::UserId;
+use hearth::model::address::{Address, ChannelName, ForeignId, UserId};
+use hearth::model::card::{Button, PromptSubject};
 use hearth::model::configure::{Change, RoleSpec};
 use hearth::model::console::{ConsoleInput, Login};
 use hearth::model::console_command::ConsoleCommand;
+use hearth::model::id::{ApprovalId, ConsoleSessionId};
+use hearth::model::input::Press;
 use hearth::model::report::Reply;
+use hearth::model::request::Request;
 use serde_json::{Value, json};
 
 use super::driver::{Browser, look};
@@ -18,6 +22,7 @@ use crate::host::channels::free_port;
 use crate::host::fake_telegram::{FakeTelegram, TOKEN};
 use crate::host::{Host, event, wait_for};
 use crate::world::World;
+use crate::world::requests::{ask, packages, working_in};
 
 const ANN: i64 = 5;
 const BOB: i64 = 77;
@@ -283,18 +288,49 @@ fn the_page_goes_on_when_the_code_was_sent() {
     assert!(browser.text().contains("signed in from a chat"), "{}", browser.text());
 }
 
+fn sign_in(world: &mut World, person: &str, login: Login) -> ConsoleSessionId {
+    let token = [if login == Login::Chat { 2 } else { 1 }; 32];
+    let input = ConsoleInput::SignIn { user: user(person), token, browser: String::new(), login };
+    match world.put(Input::Console(input)) {
+        Reply::Console(session) => session,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_session_from_a_chat_decides_nothing_that_gives_an_agent_more() {
+    let mut world = working_in(World::new());
+    ask(&mut world, "r1", packages());
+    ask(&mut world, "r2", Request::CreateAgent { name: "helper".into(), instructions: None });
+    let by_chat = sign_in(&mut world, "terminal:7", Login::Chat);
+    let before = world.text();
+    let approval = |id| PromptSubject::Approval(ApprovalId::new(id));
+    for (id, value) in [(1, "approve"), (1, "Approve"), (1, "1"), (2, "approve")] {
+        let refused = world.put(Input::DecideAs(by_chat, approval(id), value.into()));
+        let Reply::Refused(refusal) = &refused else { panic!("{id} {value}: {refused:?}") };
+        assert!(refusal.code == "forbidden" && refusal.message.contains("from a chat"), "{refusal:?}");
+    }
+    // A press in the console does not say how its person signed in.
+    let nonce = world.read(|db, txn| db.approvals.require(txn, &ApprovalId::new(1))).nonce;
+    let button = Button { matter: approval(1), nonce, option: 0 };
+    let platform_id = ForeignId::new("the chat", "main/terminal:7").unwrap();
+    let at = Address { channel: ChannelName::new("console").unwrap(), platform_id, thread: None };
+    let pressed = world.put(Input::Pressed(Press { by: user("terminal:7"), at: at, button }));
+    assert!(matches!(&pressed, Reply::Answered { decided: false, .. }), "{pressed:?}");
+    assert_eq!(world.text(), before);
+    let rejected = world.put(Input::DecideAs(by_chat, approval(1), "reject".into()));
+    assert!(matches!(rejected, Reply::Answered { decided: true, .. }), "{rejected:?}");
+    let by_link = sign_in(&mut world, "terminal:7", Login::Link);
+    let approved = world.put(Input::DecideAs(by_link, approval(2), "approve".into()));
+    assert!(matches!(approved, Reply::Answered { decided: true, .. }), "{approved:?}");
+    world.assert_sound();
+}
+
 #[test]
 fn a_session_from_a_chat_has_all_rights_but_over_roles_and_agents() {
     let mut world = World::of(HOUSE);
-    let session = |world: &mut World, token: u8, login: Login| {
-        let input =
-            ConsoleInput::SignIn { user: user("terminal:1"), token: [token; 32], browser: String::new(), login };
-        match world.put(Input::Console(input)) {
-            Reply::Console(session) => session,
-            other => panic!("{other:?}"),
-        }
-    };
-    let (by_link, by_chat) = (session(&mut world, 1, Login::Link), session(&mut world, 2, Login::Chat));
+    let by_link = sign_in(&mut world, "terminal:1", Login::Link);
+    let by_chat = sign_in(&mut world, "terminal:1", Login::Chat);
     let folder = |name: &str| hearth::model::entity::Folder::new(name).unwrap();
     let changes = [
         Change::Grant(user("telegram:4"), RoleSpec::Owner),

@@ -122,19 +122,26 @@ fn people_decide_what_they_have_authority_over() {
     );
     world.settle();
     let approval = PromptSubject::Approval(ApprovalId::new(1));
-    let decide =
-        |world: &mut World, person: &str| world.put(Input::DecideAs(user(person), approval, "approve".to_owned()));
-    for person in ["telegram:2", "telegram:3", "telegram:4", "telegram:900"] {
-        let reply = decide(&mut world, person);
+    let session = |world: &mut World, person: &str, token: u8| match sign_in(world, person, token) {
+        Reply::Console(session) => session,
+        other => panic!("{other:?}"),
+    };
+    let owner = session(&mut world, "terminal:1", 1);
+    let decide = |world: &mut World, session, matter| world.put(Input::DecideAs(session, matter, "approve".to_owned()));
+    for (person, token) in [("telegram:2", 2), ("telegram:3", 3)] {
+        let other = session(&mut world, person, token);
+        let reply = decide(&mut world, other, approval);
         assert!(matches!(&reply, Reply::Refused(refusal) if refusal.code == "forbidden"), "{person}: {reply:?}");
     }
     let missing = PromptSubject::Approval(ApprovalId::new(9));
-    let reply = world.put(Input::DecideAs(user("terminal:1"), missing, "approve".to_owned()));
+    let reply = decide(&mut world, owner, missing);
     assert!(matches!(&reply, Reply::Refused(refusal) if refusal.code == "forbidden"), "{reply:?}");
-    let reply = decide(&mut world, "terminal:1");
+    let reply = decide(&mut world, ConsoleSessionId::new(9), approval);
+    assert!(matches!(&reply, Reply::Refused(refusal) if refusal.code == "unknown"), "{reply:?}");
+    let reply = decide(&mut world, owner, approval);
     assert!(matches!(reply, Reply::Answered { decided: true, .. }), "{reply:?}");
     let state = world.read(|db, txn| db.approvals.require(txn, &ApprovalId::new(1))).state;
     assert!(matches!(state, ApprovalState::Approved { by: Decider::Person(by), .. } if by == user("terminal:1")));
-    assert!(matches!(decide(&mut world, "terminal:1"), Reply::Refused(_)), "once");
+    assert!(matches!(decide(&mut world, owner, approval), Reply::Refused(_)), "once");
     world.assert_sound();
 }

@@ -35,7 +35,7 @@ pub(crate) fn input_line(input: &Input) -> String {
         Input::Clock(change) => format!("clock: {change:?}"),
         Input::Pressed(press) => format!("{} pressed {}", press.by, press.button.option),
         Input::Decide(matter, value) => format!("the operator decides {matter}: {value}"),
-        Input::DecideAs(person, matter, value) => format!("{person} decides {matter}: {value}"),
+        Input::DecideAs(session, matter, value) => format!("{session} decides {matter}: {value}"),
         Input::CommandAs(session, command) => format!("{session} commands {command:?}"),
         Input::Console(input) => format!("console: {input:?}"),
         Input::Transcribed(body, files) => format!("transcribed {} files of {body}", files.len()),
