@@ -68,10 +68,22 @@ impl Engine {
     /// transactions make them, later and larger.
     pub fn index(&self) {
         while let Some(scope) = self.segments.next() {
-            // If rows are damaged, the transaction that makes the segment instead says so.
-            if let Ok(made) = self.store().read(|db, txn| prepare(db, txn, scope)) {
-                self.segments.lock().made.extend(made);
-            }
+            self.make(scope);
+        }
+    }
+
+    /// Makes the segments that are due now, and does not wait for others. Returns their number.
+    pub fn index_due(&self) -> usize {
+        let due = std::mem::take(&mut self.segments.lock().due);
+        let number = due.len();
+        due.into_iter().for_each(|scope| self.make(scope));
+        number
+    }
+
+    fn make(&self, scope: RecallScope) {
+        // If rows are damaged, the transaction that makes the segment instead says so.
+        if let Ok(made) = self.store().read(|db, txn| prepare(db, txn, scope)) {
+            self.segments.lock().made.extend(made);
         }
     }
 

@@ -7,7 +7,7 @@ use crate::days::plan::{Effects, Plan, Setting};
 
 /// Events that must have happened at least once in this many steps. The rarest of them happen about six times in ten
 /// thousand steps.
-const TRIED: [&str; 17] = [
+const TRIED: [&str; 18] = [
     "events compared",
     "mailboxes compared",
     "news of the runtime compared",
@@ -25,6 +25,7 @@ const TRIED: [&str; 17] = [
     "hosts asked about",
     "floods of hosts",
     "connections",
+    "segments made",
 ];
 const STEPS: u64 = 40_000;
 

@@ -207,6 +207,11 @@ impl World {
             .unwrap()
     }
 
+    /// Makes segments of the index as the thread beside the transactions does. The next transaction writes them.
+    pub(crate) fn make_segments(&self) -> usize {
+        self.engine().index_due()
+    }
+
     pub(crate) fn sweep(&mut self) {
         self.put(Input::Sweep(self.outside.observations()));
     }

@@ -55,6 +55,8 @@ use crate::slots::{Book, DAY, TaskHost, changes};
 use crate::world::chance::Chance;
 use crate::world::{World, channel};
 
+/// Steps after which segments of the index are made beside the transactions.
+const SEGMENTS_EVERY: u64 = 5;
 /// Number of inputs shown for a failed run.
 const TRAIL: usize = 40;
 
@@ -207,6 +209,9 @@ impl Sim {
     }
 
     fn do_step(&mut self) {
+        if self.step.is_multiple_of(SEGMENTS_EVERY) && self.world.make_segments() > 0 {
+            self.count("segments made");
+        }
         let ms = *self.chance.pick(&[0, 500, 3_000, 12_000]);
         self.world.pass(Millis::new(ms));
         let kinds = self.plan.weights();

@@ -1,16 +1,16 @@
-//! Searches: what a session finds is what a scan of the rows that it may see finds.
+//! Searches: what a session or a person finds is what a scan of the rows that they may see finds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use hearth::engine::recall::{Asked, Found, Viewer, search};
-use hearth::model::Address;
+use hearth::model::address::{Address, UserId};
 use hearth::model::delivery::{Act, Author, OutState};
-use hearth::model::entity::Chat;
-use hearth::model::id::{ChatId, SessionId};
+use hearth::model::entity::{Chat, Role};
+use hearth::model::id::{AgentId, BodyId, ChatId, SessionId};
 use hearth::model::message::MessageKind;
 use hearth::model::recall::{RecallReach, SaidId};
 use hearth::model::session::{ChatSession, Route};
-use hearth::state::Error;
+use hearth::state::{Error, PersonKey};
 use hearth::time::zone::Zone;
 
 use super::Sim;
@@ -18,9 +18,14 @@ use super::Sim;
 /// Words that are searched at each check, and rows of each kind that they are taken from.
 const WORDS: usize = 3;
 
+/// An owner, a global admin, the admin of an agent, a member, and strangers.
+const PEOPLE: [&str; 6] = ["net:boss", "web:chief", "net:others", "net:ann", "net:s1", "web:s3"];
+
 /// A text, as the rows have it.
 struct Row {
     id: SaidId,
+    /// What several agents may have received.
+    body: Option<BodyId>,
     session: ChatSession,
     at: Option<Address>,
     text: String,
@@ -34,6 +39,13 @@ impl Sim {
         let words: BTreeSet<String> =
             rows.iter().rev().filter_map(|row| words(&row.text).max_by_key(String::len)).take(WORDS).collect();
         let sessions = self.world.read(|db, txn| db.sessions.iter(txn)?.collect::<Result<Vec<_>, _>>());
+        for user in PEOPLE {
+            let user = UserId::parse(user).unwrap();
+            for word in &words {
+                self.is_found_by_those_who_may(&rows, &user, word);
+            }
+            self.is_held_for_deciders(&user);
+        }
         for (key, session) in sessions.iter().rev().take(6) {
             let Some(session) = session.as_chat() else { continue };
             let (Route::Shared(chat) | Route::PerThread(chat, _)) = session.route else { continue };
@@ -49,21 +61,9 @@ impl Sim {
         (id, session, chat): (SessionId, &ChatSession, ChatId),
         word: &str,
     ) {
-        let asked = Asked {
-            query: word,
-            agent: None,
-            chat: None,
-            after: None,
-            before: None,
-            most: 100,
-            now: self.world.now().wall,
-            zone: &Zone::utc(),
-        };
-        let (found, agent, places) = self.world.read(|db, txn| {
-            let found = search(db, txn, &Viewer::Session(id), &asked)?.unwrap_or_default();
-            let places = db.chats.iter(txn)?.collect::<Result<BTreeMap<ChatId, Chat>, _>>()?;
-            Ok::<(Found, _, _), Error>((found, db.agents.require(txn, &session.agent)?, places))
-        });
+        let found = self.found(&Viewer::Session(id), word);
+        let places = self.places();
+        let agent = self.world.read(|db, txn| db.agents.require(txn, &session.agent));
         let is_wide = agent.settings.recall == RecallReach::Agent;
         let is_there = |chat: ChatId| places[&chat].archived.is_none();
         if agent.archived.is_some() || !is_wide && !is_there(chat) {
@@ -97,6 +97,92 @@ impl Sim {
         }
     }
 
+    /// Owners and global admins find everything, admins of an agent what that agent heard and said, and others what was said
+    /// in their direct message.
+    fn is_found_by_those_who_may(&self, rows: &[Row], user: &UserId, word: &str) {
+        let found = self.found(&Viewer::Person(user.clone()), word);
+        let (places, roles, gone) = (self.places(), self.roles(user), self.archived_agents());
+        let rules = roles.contains(&Role::Owner) || roles.contains(&Role::GlobalAdmin);
+        let direct = self.direct_chat(user, &places);
+        let may = |row: &Row, chat: Option<ChatId>| {
+            let is_there = chat.is_none_or(|chat| places[&chat].archived.is_none());
+            let sees = rules || roles.contains(&Role::AdminOf(row.session.agent)) || chat.is_some() && chat == direct;
+            sees && is_there && !gone.contains(&row.session.agent)
+        };
+        let ids: BTreeSet<SaidId> = found.texts.iter().map(|text| text.id).collect();
+        for text in &found.texts {
+            match rows.iter().find(|row| row.id == text.id) {
+                Some(row) => {
+                    let one = chats_at(&places, row).contains(&text.chat);
+                    assert!(one && may(row, text.chat), "{user} finds {} in {:?}", text.id, text.chat);
+                }
+                None => assert!(matches!(text.id, SaidId::Held(_)), "{user} finds {}, which was not said", text.id),
+            }
+        }
+        for row in rows.iter().filter(|_| !found.cut) {
+            // If several chats have had the address, the row does not say in which of them it was said.
+            let [chat] = chats_at(&places, row)[..] else { continue };
+            if may(row, chat) && words(&row.text).any(|other| other == word) {
+                // A message to several agents is shown once, also if one of them waits for an approval.
+                let same = |other: &Row| other.id == row.id || other.body.is_some() && other.body == row.body;
+                let is_found = rows.iter().any(|other| same(other) && ids.contains(&other.id));
+                let is_found = is_found || row.body.is_some_and(|body| ids.contains(&SaidId::Held(body)));
+                assert!(is_found, "{user} does not find {} with {word}: {ids:?}", row.id);
+            }
+        }
+    }
+
+    /// A message that waits for an approval is found by those who rule, and by the person who was asked.
+    fn is_held_for_deciders(&self, user: &UserId) {
+        let roles = self.roles(user);
+        let rules = roles.contains(&Role::Owner) || roles.contains(&Role::GlobalAdmin);
+        let held = self.world.read(|db, txn| {
+            let mut held = Vec::new();
+            for row in db.held_messages.iter(txn)? {
+                let (key, _) = row?;
+                let approval = db.approvals.require(txn, &key.approval)?;
+                let asked = approval.approver.as_ref() == Some(user);
+                held.push((key.body, db.bodies.require(txn, &key.body)?.content.text, rules || asked));
+            }
+            Ok::<_, Error>(held)
+        });
+        for (body, text, may) in held.iter().rev().take(WORDS) {
+            let Some(word) = words(text).max_by_key(String::len) else { continue };
+            let found = self.found(&Viewer::Person(user.clone()), &word);
+            let is_found = found.texts.iter().any(|text| text.id == SaidId::Held(*body));
+            assert!(found.cut || is_found == *may, "{user} and the held {body}, {word}: {is_found}");
+        }
+    }
+
+    fn found(&self, viewer: &Viewer, query: &str) -> Found {
+        let (now, zone) = (self.world.now().wall, &Zone::utc());
+        let asked = Asked { query, agent: None, chat: None, after: None, before: None, most: 100, now, zone };
+        self.world.read(|db, txn| search(db, txn, viewer, &asked)).unwrap_or_default()
+    }
+
+    fn places(&self) -> BTreeMap<ChatId, Chat> {
+        self.world.read(|db, txn| db.chats.iter(txn)?.collect())
+    }
+
+    fn roles(&self, user: &UserId) -> BTreeSet<Role> {
+        let grants: Vec<_> = self.world.read(|db, txn| db.roles.iter(txn)?.collect());
+        grants.into_iter().filter(|(_, grant)| grant.user == *user).map(|(key, _)| key.role).collect()
+    }
+
+    fn archived_agents(&self) -> BTreeSet<AgentId> {
+        let agents: Vec<_> = self.world.read(|db, txn| db.agents.iter(txn)?.collect());
+        agents.into_iter().filter(|(_, agent)| agent.archived.is_some()).map(|(id, _)| id).collect()
+    }
+
+    fn direct_chat(&self, user: &UserId, places: &BTreeMap<ChatId, Chat>) -> Option<ChatId> {
+        let opened: Vec<_> = self.world.read(|db, txn| db.direct_messages.iter(txn)?.collect());
+        let opened = opened.into_iter().find(|(key, _)| *key == PersonKey::of(user)).map(|(_, row)| row.address);
+        let own = || Address { channel: user.channel().clone(), platform_id: user.handle().clone(), thread: None };
+        let at = opened.unwrap_or_else(own);
+        let here = |chat: &Chat| chat.channel == at.channel && chat.platform_id == at.platform_id;
+        places.iter().find(|(_, chat)| here(chat) && !chat.group && chat.archived.is_none()).map(|(id, _)| *id)
+    }
+
     /// Everything that was said, from the rows.
     fn said(&self) -> Vec<Row> {
         self.world.read(|db, txn| {
@@ -116,7 +202,13 @@ impl Sim {
                     continue;
                 }
                 let Some(session) = session(row.session)? else { continue };
-                rows.push(Row { id: SaidId::Message(id), session, at: body.source, text: body.content.text });
+                rows.push(Row {
+                    id: SaidId::Message(id),
+                    body: Some(row.body),
+                    session,
+                    at: body.source,
+                    text: body.content.text,
+                });
             }
             for row in db.outbound.iter(txn)? {
                 let (id, row) = row?;
@@ -126,12 +218,21 @@ impl Sim {
                     OutState::Refused { .. } | OutState::Abandoned { .. } | OutState::Carried { .. }
                 );
                 if let (true, Act::Say | Act::Edit(_), Some(session)) = (stands, row.act, session(of)?) {
-                    rows.push(Row { id: SaidId::Answer(id), session, at: row.to, text: row.text });
+                    rows.push(Row { id: SaidId::Answer(id), body: None, session, at: row.to, text: row.text });
                 }
             }
             Ok::<_, Error>(rows)
         })
     }
+}
+
+/// The chats in which something may have been said: those of its address, or else that of its session.
+fn chats_at(places: &BTreeMap<ChatId, Chat>, row: &Row) -> Vec<Option<ChatId>> {
+    let here = |chat: &Chat| {
+        row.at.as_ref().is_some_and(|at| chat.channel == at.channel && chat.platform_id == at.platform_id)
+    };
+    let there: Vec<_> = places.iter().filter(|(_, chat)| here(chat)).map(|(id, _)| Some(*id)).collect();
+    if there.is_empty() { vec![chat_of(row)] } else { there }
 }
 
 fn chat_of(row: &Row) -> Option<ChatId> {
