@@ -54,7 +54,7 @@ pub(super) enum SkipsCommand {
 
 /// One skip of `hearth skips list --json`.
 #[derive(Debug, Serialize)]
-struct SkipJson {
+pub(super) struct SkipJson {
     skip: String,
     /// `waiting`, `sending`, `surfaced`, `taken`, `retried`, `unsent` or `acknowledged`.
     state: &'static str,
@@ -95,10 +95,7 @@ pub(super) fn skips(paths: &Paths, command: &SkipsCommand, json: bool) -> Done {
             listed::list(&found, json, if *all { "no skips" } else { "no open skips; --all lists older ones" })
         }
         SkipsCommand::Show { skip } => {
-            let found = Reader::open(paths.data())?.read(|db, txn| match db.skips.get(txn, skip)? {
-                Some(row) => shown(db, txn, *skip, row).map(Some),
-                None => Ok::<_, state::Error>(None),
-            })?;
+            let found = Reader::open(paths.data())?.read(|db, txn| show(db, txn, *skip))?;
             let found = found.ok_or_else(|| entity::missing("skip", &skip.to_string()))?;
             listed::show(&found, json)
         }
@@ -149,6 +146,14 @@ fn list(
         found.truncate(limit);
     }
     Ok(found)
+}
+
+/// A skip; none if there is none with this id.
+pub(super) fn show(db: &Tables, txn: &Read<'_>, id: SkipId) -> Result<Option<SkipJson>, state::Error> {
+    match db.skips.get(txn, &id)? {
+        Some(row) => shown(db, txn, id, row).map(Some),
+        None => Ok(None),
+    }
 }
 
 fn shown(db: &Tables, txn: &Read<'_>, id: SkipId, skip: SkipSummary) -> Result<SkipJson, state::Error> {

@@ -39,7 +39,7 @@ use waits::Daemon;
 #[command(group = clap::ArgGroup::new("what").args(["message", "text"]).required(true))]
 pub(super) struct WhyArgs {
     /// An id: of a message (ms12, or the platform's own), an answer (mo17, 5f0c91ab-mo17), a task (ta1), an approval (ap1),
-    /// a question (qu1), a session (se8) or a dropped message (dr4); or `latest`
+    /// a question (qu1), a session (se8), a skip (sk1), a held message (mb3) or a dropped message (dr4); or `latest`
     message: Option<String>,
     /// Find the newest messages that contain these words
     #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
@@ -188,6 +188,8 @@ fn nothing(query: &Query, scope: &Scope) -> String {
             return format!("question not found: {id}; see `hearth questions list --all`");
         }
         Query::Id(HearthId::Session(id)) => return format!("session not found: {id}; see `hearth sessions list`"),
+        Query::Id(HearthId::Skip(id)) => return format!("skip not found: {id}; see `hearth skips list --all`"),
+        Query::Id(HearthId::Held(id)) => return format!("no message waits under the id {id}"),
         Query::Platform(id) => format!("no message{place} has the platform id {}", labels::excerpt(id.as_str())),
         Query::Words(words) => format!("no stored message{place} contains \"{}\"", labels::excerpt(words)),
         Query::Latest => return format!("no messages{place} yet"),

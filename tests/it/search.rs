@@ -124,6 +124,26 @@ fn an_agent_finds_its_own_chat_and_people_what_their_roles_show() {
     }
 }
 
+/// The same words said long ago count less, and in a session, what was said in its own chat counts more.
+#[test]
+fn new_texts_and_those_of_the_own_chat_come_first() {
+    let mut world = World::of(&TWO.replace("folder = \"main\"", "folder = \"main\"\nrecall = \"agent\""));
+    let said = |world: &mut World, chat, id, by| {
+        world.inject(&event_in(
+            ("net", chat, None),
+            (id, "the boiler is broken", &format!("\"senderId\":\"{by}\"")),
+            "",
+        ));
+    };
+    said(&mut world, "C", "1", "boss");
+    world.pass(Millis::days(300));
+    said(&mut world, "D", "2", "boss");
+    let first = |viewer: &Viewer| found(&world, viewer, "boiler")[0].clone();
+    assert_eq!(first(&Viewer::Operator), "ms2 net:boss: the boiler is broken", "the new one");
+    assert_eq!(first(&SESSION), "ms1 net:boss: the boiler is broken", "the one of its own chat, though it is old");
+    assert_eq!(first(&Viewer::Session(SessionId::new(2))), "ms2 net:boss: the boiler is broken");
+}
+
 #[test]
 fn answers_are_found_and_removed_chats_and_agents_are_not() {
     let mut world = World::of(ONE);
@@ -189,6 +209,7 @@ pattern = "."
     assert_eq!(found(&world, &SESSION, "boiler").len(), 1);
     assert_eq!(found(&world, &Viewer::Operator, "stranger").len(), 1);
     assert_eq!(found(&world, &person("telegram:owner"), "stranger").len(), 1);
+    assert_eq!(found(&world, &person("telegram:ed"), "stranger").len(), 1, "who was asked");
     assert_eq!(found(&world, &person("telegram:eve"), "boiler").len(), 0);
     world.put(Input::Decide(PromptSubject::Approval(approval), "reject".to_owned()));
     assert_eq!(found(&world, &Viewer::Operator, "stranger").len(), 0);

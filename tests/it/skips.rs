@@ -569,6 +569,9 @@ fn skips_are_listed_answered_and_linted() {
     let shown = host.done(&["skips", "show", "sk1"], b"");
     let field = |name: &str| shown.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     assert_eq!((field("answer "), field("answered by")), (Some("leave"), Some("operator")), "{shown}");
+    assert_eq!(host.done(&["why", "sk1"], b""), shown, "a search shows this id");
+    let missing = host.run(&["why", "sk9"], b"");
+    assert!(missing.code == Some(1) && missing.stderr.contains("`hearth skips list --all`"), "{missing:?}");
     host.check();
 }
 

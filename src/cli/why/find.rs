@@ -158,7 +158,12 @@ impl Search<'_, '_> {
             }
             HearthId::Task(id) => self.newest_run(id)?,
             HearthId::Approval(id) => return self.of_approval(id),
-            HearthId::Question(_) | HearthId::Session(_) => {}
+            HearthId::Held(body) => {
+                if let Some(HeldKey { approval, .. }) = waiting(db, txn, body)? {
+                    return self.of_approval(approval);
+                }
+            }
+            HearthId::Question(_) | HearthId::Session(_) | HearthId::Skip(_) => {}
         }
         self.drops(None, DropId::new(0))
     }

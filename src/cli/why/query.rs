@@ -1,7 +1,7 @@
 //! The subject of `hearth why`, and where to search.
 
 use crate::model::address::{ChannelName, ForeignId};
-use crate::model::id::{ApprovalId, DropId, MessageId, OutgoingId, QuestionId, SessionId, TaskId};
+use crate::model::id::{ApprovalId, BodyId, DropId, MessageId, OutgoingId, QuestionId, SessionId, SkipId, TaskId};
 use crate::state::{ChatKey, ForeignKey, SeenKey};
 
 /// The subject that the user asks about.
@@ -34,6 +34,10 @@ pub(super) enum HearthId {
     Question(QuestionId),
     /// A session.
     Session(SessionId),
+    /// A skip.
+    Skip(SkipId),
+    /// A message that waits for an approval, by the id that searches show.
+    Held(BodyId),
 }
 
 impl HearthId {
@@ -46,7 +50,10 @@ impl HearthId {
         let approval = || text.parse().map(Self::Approval).ok();
         let question = || text.parse().map(Self::Question).ok();
         let session = || text.parse().map(Self::Session).ok();
-        message().or_else(answer).or_else(dropped).or_else(task).or_else(approval).or_else(question).or_else(session)
+        let skip = || text.parse().map(Self::Skip).ok();
+        let held = || text.parse().map(Self::Held).ok();
+        let event = message().or_else(answer).or_else(dropped).or_else(held);
+        event.or_else(task).or_else(approval).or_else(question).or_else(session).or_else(skip)
     }
 }
 
@@ -60,6 +67,8 @@ impl std::fmt::Display for HearthId {
             Self::Approval(id) => id.fmt(f),
             Self::Question(id) => id.fmt(f),
             Self::Session(id) => id.fmt(f),
+            Self::Skip(id) => id.fmt(f),
+            Self::Held(id) => id.fmt(f),
         }
     }
 }
@@ -116,6 +125,7 @@ mod tests {
             ("ap1", HearthId::Approval(ApprovalId::new(1))),
             ("qu4", HearthId::Question(QuestionId::new(4))),
             ("se8", HearthId::Session(SessionId::new(8))),
+            ("sk2", HearthId::Skip(SkipId::new(2))),
         ] {
             assert_eq!(HearthId::parse(text), Some(id));
         }

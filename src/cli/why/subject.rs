@@ -6,9 +6,9 @@ use super::json::StepJson;
 use super::query::HearthId;
 use super::waits::{self, Daemon};
 use crate::cli::listed::{self, Column, Listed, or_empty};
-use crate::cli::{Done, Failure, approvals, human_time, labels, lookup, print, questions, sessions, tasks};
+use crate::cli::{Done, Failure, approvals, human_time, labels, lookup, print, questions, sessions, skips, tasks};
 use crate::config::Paths;
-use crate::model::id::{MessageId, SessionId};
+use crate::model::id::{BodyId, MessageId, SessionId};
 use crate::state::{self, Owned, Read, Reader, Tables};
 
 /// Maximum number of open messages shown of a session.
@@ -24,6 +24,7 @@ pub(super) enum Subject {
     Approval(Box<approvals::ShownJson>),
     Question(Box<questions::QuestionJson>),
     Session(Box<SessionJson>),
+    Skip(Box<skips::SkipJson>),
 }
 
 /// A session and what it does.
@@ -65,6 +66,7 @@ impl Subject {
             Self::Approval(approval) => approvals::print_fields(approval),
             Self::Question(question) => question.print(),
             Self::Session(session) => session.print(),
+            Self::Skip(skip) => skip.print(),
         }
     }
 }
@@ -84,7 +86,17 @@ pub(super) fn find(paths: &Paths, reader: &Reader, daemon: Daemon, id: HearthId)
             let found = reader.read(|db, txn| session(db, txn, daemon, id))?;
             found.map(|one| Subject::Session(Box::new(one)))
         }
+        HearthId::Skip(id) => reader.read(|db, txn| skips::show(db, txn, id))?.map(|one| Subject::Skip(Box::new(one))),
+        HearthId::Held(id) => reader.read(|db, txn| held(db, txn, id))?.map(|one| Subject::Approval(Box::new(one))),
     })
+}
+
+/// The approval for which a message waits.
+fn held(db: &Tables, txn: &Read<'_>, body: BodyId) -> Result<Option<approvals::ShownJson>, state::Error> {
+    match db.held_messages_by_body.first_in(txn, &body)? {
+        Some((Owned { id, .. }, _)) => approvals::show(db, txn, id),
+        None => Ok(None),
+    }
 }
 
 fn session(db: &Tables, txn: &Read<'_>, daemon: Daemon, id: SessionId) -> Result<Option<SessionJson>, state::Error> {

@@ -52,7 +52,7 @@ pub struct Asked<'a> {
 /// A text that was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundText {
-    /// Its id. `why` takes it, except that of a skip.
+    /// Its id, which `why` takes.
     pub id: SaidId,
     /// The agent that received or said it; none for held messages.
     pub agent: Option<AgentId>,

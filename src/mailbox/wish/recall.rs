@@ -28,3 +28,34 @@ pub(super) fn request(content: &Fields) -> Result<RecallRequest, String> {
     };
     Ok(RecallRequest { query, limit })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn filters_become_part_of_the_query() {
+        let long = "x".repeat(QUERY_CHARS + 1);
+        for (arguments, expected) in [
+            (json!({"query": "boiler"}), Ok(("boiler", None))),
+            (json!({"query": "boiler", "who": "ann", "limit": 3}), Ok(("boiler who:\"ann\"", Some(3)))),
+            (json!({"who": "agent", "after": "7d"}), Ok((" who:\"agent\" after:\"7d\"", None))),
+            // A filter cannot end its own quotes.
+            (json!({"who": "ann\" agent:\"other"}), Ok((" who:\"ann agent:other\"", None))),
+            (json!({}), Err("recall needs")),
+            (json!({"query": "  "}), Err("recall needs")),
+            (json!({"query": long}), Err("recall needs")),
+            (json!({"query": "boiler", "limit": "3"}), Err("limit is a number")),
+            (json!({"query": "boiler", "limit": -1}), Err("limit is a number")),
+        ] {
+            let read = request(arguments.as_object().unwrap());
+            match (&read, expected) {
+                (Ok(read), Ok((query, limit))) => assert_eq!((read.query.as_str(), read.limit), (query, limit)),
+                (Err(why), Err(begin)) => assert!(why.starts_with(begin), "{why}"),
+                _ => panic!("{arguments}: {read:?}"),
+            }
+        }
+    }
+}

@@ -73,6 +73,13 @@ fn walk(program: &Program) {
     let held = json(program, &["why", "m1", "--json"]);
     assert_eq!(held["events"][0]["wirings"][0]["decision"], "held");
     assert_eq!(json(program, &["status", "--json"])["approvals"]["held"], 4);
+    let found = json(program, &["search", "--json", "m2"]);
+    let id = found["found"][0]["id"].as_str().unwrap_or_else(|| panic!("{found}"));
+    let why = json(program, &["why", id, "--json"]);
+    assert_eq!(
+        (&why["approval"]["approval"], &why["events"][0]["wirings"][0]["decision"]),
+        (&"ap1".into(), &"held".into())
+    );
 
     for (args, code, expected) in [
         (&["approvals", "show", "ap9"][..], 1, "approval ap9 not found"),

@@ -154,3 +154,17 @@ fn why_says_what_was_capped() {
         assert!(message["words"].as_str().unwrap().contains(words), "{id}: {message}");
     }
 }
+
+/// A text may have more different words than searches know.
+#[test]
+fn why_says_which_words_searches_do_not_find() {
+    let program = Program::new();
+    let file = program.file("hearth.toml", FILE);
+    program.run(&["apply", &file]);
+    let words: Vec<String> = (0..1_100).map(|number| format!("w{number}")).collect();
+    program.run_with(&["inject", "--json"], &event("m1", "th1", &words.join(" "), true));
+    let why = program.run(&["why", "m1"]).out;
+    assert!(why.contains("it has more than 1000 different ones"), "{why}");
+    let found = |word: &str| program.run(&["search", word]).out.contains("ms1");
+    assert_eq!((found("w7"), found("w1099")), (true, false));
+}

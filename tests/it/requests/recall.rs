@@ -15,6 +15,23 @@ fn told(world: &mut World, query: &str) -> String {
     }
 }
 
+/// An agent gets as many texts as it asked for, ten without a number, and at most fifty; and is told that there are more.
+#[test]
+fn an_agent_gets_as_many_texts_as_it_asked_for() {
+    let mut world = working();
+    for id in 100..160 {
+        world.inject(&event_in(("net", "C", Some("t")), (&id.to_string(), "the boiler", "\"senderId\":\"ann\""), ""));
+    }
+    for (limit, number) in [(None, 10), (Some(1), 1), (Some(30), 30), (Some(50), 50), (Some(1_000), 50), (Some(0), 1)] {
+        let name = format!("r{limit:?}");
+        ask(&mut world, &name, Request::Recall(RecallRequest { query: "boiler".to_owned(), limit }));
+        let answer = reply(&world, &name).unwrap().unwrap();
+        let text = answer["text"].as_str().unwrap();
+        assert_eq!(text.matches("[ms").count(), number, "{limit:?}: {text}");
+        assert!(text.contains("(more was found"), "{limit:?}: {text}");
+    }
+}
+
 /// The agent of a chat finds what was said to it there, and nothing of another chat.
 #[test]
 fn an_agent_finds_what_was_said_in_its_chat_only() {

@@ -151,5 +151,9 @@ fn without_nonces(world: &World) -> String {
     let text = world.text();
     let mut parts = text.split("nonce: ");
     let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |text, part| text + part.trim_start_matches(|digit: char| digit.is_ascii_digit()))
+    let without = |part: &str| {
+        let part = part.strip_prefix("Some(").unwrap_or(part);
+        part.trim_start_matches(|digit: char| digit.is_ascii_digit()).to_owned()
+    };
+    parts.fold(first, |text, part| text + &without(part))
 }
