@@ -19,7 +19,7 @@ use crate::config::{Machine, Paths};
 use crate::daemon::{Sandbox, proof, sandbox};
 use crate::model::approval::ApprovalState;
 use crate::model::configure::RuntimeKind;
-use crate::model::delivery::OutState;
+use crate::model::delivery::{NOT_RUNNING, OutState};
 use crate::model::entity::Hold;
 use crate::model::id::MessageId;
 use crate::socket::protocol::DaemonStatus;
@@ -363,8 +363,6 @@ fn agents(db: &Tables, txn: &Read<'_>, possible: bool) -> Result<Vec<AgentStatus
     Ok(agents)
 }
 
-/// The engine's reason for an outgoing queue whose channel is not configured.
-const NO_ADAPTER: &str = "no adapter";
 /// The reason, for programs, of a queue whose first message is being sent.
 const ATTEMPTING: &str = "an attempt under way";
 /// The reason, for programs, of a queue whose first message was not tried yet.
@@ -377,8 +375,8 @@ fn outbound(db: &Tables, txn: &Read<'_>, undelivered: u64) -> Result<OutboundCou
         let outbound = db.outbound.require(txn, &id)?;
         let why = match (outbound.state, outbound.to) {
             (OutState::Attempting { .. }, _) => ATTEMPTING.to_owned(),
-            (OutState::Waiting { after: Some(why), .. }, Some(to)) if why == NO_ADAPTER => {
-                format!("{why} for the channel {}", to.channel)
+            (OutState::Waiting { after: Some(why), .. }, Some(to)) if why == NOT_RUNNING => {
+                format!("channel {} is not running", to.channel)
             }
             (OutState::Waiting { after, .. }, _) => after.unwrap_or_else(|| NEXT.to_owned()),
             _ => continue,
@@ -475,11 +473,10 @@ fn print_daemon(status: &Status) -> Done {
 
 /// The reason of an outgoing queue's wait, for people.
 fn unsent_because(why: &str) -> String {
-    match why.strip_prefix(NO_ADAPTER).and_then(|rest| rest.strip_prefix(" for the channel ")) {
-        Some(channel) => format!("channel `{channel}` is not configured"),
-        None if why == ATTEMPTING => "being sent".to_owned(),
-        None if why == NEXT => "queued".to_owned(),
-        None => why.to_owned(),
+    match why {
+        ATTEMPTING => "being sent".to_owned(),
+        NEXT => "queued".to_owned(),
+        why => why.to_owned(),
     }
 }
 

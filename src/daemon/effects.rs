@@ -14,7 +14,7 @@ use super::typing::Typing;
 use super::voice::Voice;
 use crate::crash;
 use crate::engine::commit::Engine;
-use crate::model::delivery::{Delivery, DeliveryResult};
+use crate::model::delivery::{Delivery, DeliveryResult, NOT_RUNNING};
 use crate::model::effect::Effect;
 use crate::model::input::Input;
 use crate::runtime::Runtime;
@@ -98,7 +98,7 @@ impl Executor {
             Effect::Silence(answer) => self.voice.silence(answer),
             Effect::OpenDirect(user) => match self.channels.channel(user.channel()) {
                 Some(channel) => channel.open_direct(user),
-                None => self.inbox.push(Item::of(Input::DirectOpened(user, Err("no adapter".to_owned())))),
+                None => self.inbox.push(Item::of(Input::DirectOpened(user, Err(NOT_RUNNING.to_owned())))),
             },
             Effect::Subscribe(address) => {
                 if let Some(channel) = self.channels.channel(&address.channel) {

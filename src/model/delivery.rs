@@ -9,6 +9,9 @@ use super::id::{MessageId, OutboundId, OutgoingId, SessionId};
 use super::time::{Awake, Timestamp};
 use super::turn::Turn;
 
+/// Why a message waits whose channel is not configured, or has not started.
+pub const NOT_RUNNING: &str = "its channel is not running";
+
 /// Who wrote an outgoing message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Author {

@@ -211,7 +211,7 @@ fn channels_come_change_and_go_while_the_daemon_runs() {
 
     // Without a receiver, outgoing messages wait, and `doctor` says what to do.
     wait_for("the answer to wait", || {
-        let waits = |row: &Value| row["value"]["state"]["Waiting"]["after"] == "no adapter";
+        let waits = |row: &Value| row["value"]["state"]["Waiting"]["after"] == "its channel is not running";
         host.rows("outbound").iter().any(waits).then_some(())
     });
     let doctor = host.run(&["doctor"], b"").stdout;

@@ -249,7 +249,7 @@ fn why_a_message_failed() {
     let _daemon = program.daemon();
     program.wait_for(&["why", "m1", "--json"], |json| {
         let message = &json["events"][0]["messages"][0];
-        message["state"] == "failed" && message["answers"][0]["words"] == "no adapter"
+        message["state"] == "failed" && message["answers"][0]["words"] == "its channel is not running"
     });
     let next = regex::Regex::new(r"next try (now|in \d+ \w+)").unwrap();
     let why = masked(&program.run(&["why", "m1"]).out);

@@ -232,10 +232,12 @@ fn no_adapter() {
     say_to(&mut world, 3, Recipient::Reply);
     world.settle();
     pass(&mut world, 7_200);
-    assert!(matches!(&state(&world, 1), OutState::Waiting { after: Some(why), .. } if why == "no adapter"));
+    assert!(
+        matches!(&state(&world, 1), OutState::Waiting { after: Some(why), .. } if why == "its channel is not running")
+    );
     world.step_clock(7 * 86_400_000 - 7_200_000);
     pass(&mut world, 120);
-    assert!(failed_with(&world, 1).contains("no adapter"));
+    assert!(failed_with(&world, 1).contains("its channel has not run for a week"));
 }
 
 /// The daemon dies between an attempt and its outcome: the message is retried under the same id, and counted.

@@ -123,7 +123,7 @@ fn what_waits_for_a_channel_that_is_not_configured_is_told() {
     host.inject("a", "hello");
     wait_for("the answer to wait", || {
         let waiting = host.status()["outbound"]["waiting_for"].clone();
-        (waiting == serde_json::json!({"no adapter for the channel telegram": 1})).then_some(())
+        (waiting == serde_json::json!({"channel telegram is not running": 1})).then_some(())
     });
     let doctor = host.run(&["doctor"], b"").stdout;
     assert!(doctor.contains("1 message waits for the channel telegram, which is not configured"), "{doctor}");

@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::delivery::{attempt, notice};
 use crate::model::address::{Address, ChannelName};
-use crate::model::delivery::{Act, Attempt, DeliveryResult, OutState, Outbound};
+use crate::model::delivery::{Act, Attempt, DeliveryResult, NOT_RUNNING, OutState, Outbound};
 use crate::model::id::OutboundId;
 use crate::model::journal::{Event, JournalEntry};
 use crate::model::policy::Policy;
@@ -164,9 +164,9 @@ fn decide(policy: &Policy, outbound: &Outbound, result: DeliveryResult, now: Mom
         DeliveryResult::Uncertain(error) => again(error),
         DeliveryResult::Absent => DeliveryStep::NobodyThere("the recipient is not connected"),
         DeliveryResult::NoAdapter if now.wall > outbound.stored.plus(policy.no_adapter_max) => {
-            DeliveryStep::GiveUp("no adapter for the channel has run for a week".to_owned())
+            DeliveryStep::GiveUp("its channel has not run for a week".to_owned())
         }
-        DeliveryResult::NoAdapter => DeliveryStep::NobodyThere("no adapter"),
+        DeliveryResult::NoAdapter => DeliveryStep::NobodyThere(NOT_RUNNING),
     }
 }
 
@@ -316,7 +316,7 @@ pub(super) mod tests {
         let week = i64::try_from(policy.no_adapter_max.get()).unwrap();
         let at = |ms| Moment { wall: Timestamp::from_millis(ms), awake: Awake::new(1, 1) };
         let row = outbound(1, Awake::new(1, 0));
-        assert_eq!(decide(policy, &row, DeliveryResult::NoAdapter, at(week)), DeliveryStep::NobodyThere("no adapter"));
+        assert_eq!(decide(policy, &row, DeliveryResult::NoAdapter, at(week)), DeliveryStep::NobodyThere(NOT_RUNNING));
         assert!(matches!(decide(policy, &row, DeliveryResult::NoAdapter, at(week + 1)), DeliveryStep::GiveUp(_)));
     }
 }
