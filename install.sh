@@ -78,7 +78,7 @@ install_from_source() {
     if [ -n "$bridges" ]; then
         cargo build --locked --release -p hearth-mail -p hearth-networks
         cargo build --locked --release --manifest-path tools/matrix/Cargo.toml --target-dir "$target"
-        for program in hearth-mail hearth-matrix hearth-networks; do
+        for program in hearth-mail hearth-matrix hearth-mqtt hearth-networks; do
             place "$target/release/$program" "$root/lib/hearth/$program" 755
         done
     fi
@@ -154,8 +154,6 @@ install_release() {
     for program in bin/hearth bin/hearth-dump lib/hearth/hearth-runner; do
         place "$tree/$program" "$root/$program" 755
     done
-    # Releases before bridges have none.
-    [ ! -f "$tree/lib/hearth/hearth-mqtt" ] || place "$tree/lib/hearth/hearth-mqtt" "$root/lib/hearth/hearth-mqtt" 755
     installed "$root"
 }
 

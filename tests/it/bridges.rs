@@ -171,7 +171,7 @@ impl Broker {
     fn test(&self) -> Value {
         let settings = self.settings();
         let words = ["--network", PEOPLE, "--settings", &settings, "--chat", "ann"];
-        kit(&self.host, &words, &[env!("CARGO_BIN_EXE_hearth-mqtt")])
+        kit(&self.host, &words, &[program("mqtt").to_str().unwrap()])
     }
 }
 
@@ -215,9 +215,9 @@ fn what_the_owner_has_to_know_goes_to_the_chat_that_is_configured_for_it() {
         return skipped("there is no mosquitto, so notices by `hearth-mqtt` are not tested");
     };
     let port = std::fs::read_to_string(broker.directory.path().join("port")).unwrap();
+    program("mqtt");
     let channel = format!(
-        "command = [\"{}\"]\nsettings = {{ server = \"127.0.0.1:{port}\", people = \"topics\" }}\nnotices = \"ann\"\n",
-        env!("CARGO_BIN_EXE_hearth-mqtt")
+        "bridge = \"mqtt\"\nsettings = {{ server = \"127.0.0.1:{port}\", people = \"topics\" }}\nnotices = \"ann\"\n"
     );
     noticing(&mut broker.host, &channel);
     wait_for("the notice of a decision", || broker.heard().contains("A decision waits (ap1): ").then_some(()));

@@ -27,7 +27,7 @@ clean_root "$root" ca-certificates
 cp "$deb" "$root/tmp/hearth.deb"
 root_runs apt-get install -y -qq /tmp/hearth.deb >"$place/apt.log" 2>&1 || failed "install: $(tail -20 "$place/apt.log")"
 expect "the program runs" "hearth " "$(ann_runs hearth --version)"
-for file in /usr/lib/hearth/hearth-runner /usr/lib/hearth/hearth-mqtt /usr/lib/systemd/user/hearth.service /usr/share/man/man1/hearth.1.gz \
+for file in /usr/lib/hearth/hearth-runner /usr/lib/systemd/user/hearth.service /usr/share/man/man1/hearth.1.gz \
     /usr/share/bash-completion/completions/hearth /usr/share/doc/hearth/docs/install.md /usr/share/doc/hearth/copyright; do
     [ -s "$root$file" ] || root_runs grep -q path-exclude /etc/dpkg/dpkg.cfg.d/* 2>/dev/null || failed "$file is missing"
 done
@@ -40,7 +40,7 @@ data=/home/ann/.local/share/hearth
 # The bridges are a package of their own.
 cp "$bridges" "$root/tmp/bridges.deb"
 root_runs apt-get install -y -qq /tmp/bridges.deb >"$place/apt.log" 2>&1 || failed "install: $(tail -20 "$place/apt.log")"
-for bridge in "hearth-mail" "hearth-matrix" "hearth-networks discord" "hearth-networks slack" "hearth-networks signal" "hearth-networks whatsapp"; do
+for bridge in "hearth-mail" "hearth-matrix" "hearth-mqtt" "hearth-networks discord" "hearth-networks slack" "hearth-networks signal" "hearth-networks whatsapp"; do
     # shellcheck disable=SC2086 # two words
     expect "$bridge says that Hearth starts it" "Hearth starts this program" "$(ann_runs /usr/lib/hearth/$bridge 2>&1 || true)"
 done

@@ -17,6 +17,7 @@ const CHANNELS: Keys = Keys {
         "base_url",
         "secret",
         "listen",
+        "bridge",
         "command",
         "settings",
         "notices",
@@ -36,6 +37,18 @@ pub(super) const KINDS: [(&str, ChannelKind); 3] = [
     (ChannelKind::Telegram.as_str(), ChannelKind::Telegram),
     (ChannelKind::Webhook.as_str(), ChannelKind::Webhook),
     (ChannelKind::Bridge.as_str(), ChannelKind::Bridge),
+];
+
+/// The bridges that Hearth comes with, by the word that a file names them by, and their commands.
+const BRIDGES: [(&str, &[&str]); 8] = [
+    ("mail", &["hearth-mail"]),
+    ("matrix", &["hearth-matrix"]),
+    ("discord", &["hearth-networks", "discord"]),
+    ("slack", &["hearth-networks", "slack"]),
+    ("signal", &["hearth-networks", "signal"]),
+    ("whatsapp", &["hearth-networks", "whatsapp"]),
+    ("whatsapp-linked", &["hearth-whatsapp"]),
+    ("mqtt", &["hearth-mqtt"]),
 ];
 
 /// Most settings of a bridge, and most bytes of a value.
@@ -116,14 +129,17 @@ fn kind(problems: &mut Problems<'_>, section: &Section<'_>, name: &str) -> Optio
 /// Checks a kind's required keys, and keys that do not apply to it.
 fn check_kind(problems: &mut Problems<'_>, section: &Section<'_>, spec: &ChannelSpec) {
     let (needed, unused): (&[&str], &[&str]) = match spec.kind {
-        ChannelKind::Telegram => (&["token"], &["secret", "listen", "command", "settings", "notices", "unconfined"]),
-        ChannelKind::Webhook => (&["secret"], &["token", "command", "settings", "notices", "unconfined"]),
+        ChannelKind::Telegram => {
+            (&["token"], &["secret", "listen", "bridge", "command", "settings", "notices", "unconfined"])
+        }
+        ChannelKind::Webhook => (&["secret"], &["token", "bridge", "command", "settings", "notices", "unconfined"]),
         ChannelKind::Bridge => (&[], &["base_url", "listen"]),
         ChannelKind::Terminal => (&[], &[]),
     };
-    if spec.program.as_ref().is_some_and(|program| program.command.is_empty()) {
-        let what = "a channel of type bridge needs `command`; write the program and its arguments, like `command = \
-                    [\"/usr/bin/python3\", \"/opt/bridge.py\"]`";
+    if spec.program.as_ref().is_some_and(|program| program.command.is_empty()) && section.get("bridge").is_none() {
+        let what = "a channel of type bridge needs `bridge` or `command`; write one that Hearth comes with, like `bridge = \
+                    \"mail\"`, or a program and its arguments, like `command = [\"/usr/bin/python3\", \
+                    \"/opt/bridge.py\"]`";
         problems.add(section.at(), what);
     }
     let kind = spec.kind.as_str();
@@ -149,13 +165,15 @@ fn program(problems: &mut Problems<'_>, section: &Section<'_>) -> BridgeProgram 
             format!("`command` begins with `{}`; write an absolute path, or a name without `/`", excerpt(word)),
         );
     }
+    let mut command: Vec<String> = command.into_iter().map(|(_, word)| word.to_owned()).collect();
+    if let (Some(key), false) = (section.get("bridge"), command.is_empty()) {
+        problems.add(key.span().start, "`bridge` and `command` both name a program; remove one");
+    } else if let Some(words) = section.word(problems, "bridge", &BRIDGES) {
+        command = words.iter().map(|word| (*word).to_owned()).collect();
+    }
     let mut settings = settings(problems, section);
     settings.extend(notices(problems, section));
-    BridgeProgram {
-        command: command.into_iter().map(|(_, word)| word.to_owned()).collect(),
-        settings,
-        unconfined: section.flag(problems, "unconfined").unwrap_or(false),
-    }
+    BridgeProgram { command, settings, unconfined: section.flag(problems, "unconfined").unwrap_or(false) }
 }
 
 /// The chat that is told what the owner has to know.

@@ -29,7 +29,12 @@ pub fn named_keys(text: &str) -> BTreeMap<String, BTreeSet<String>> {
     if let Some(DeValue::Table(channels)) = value(top, "channels") {
         for (name, channel) in channels.iter() {
             if let DeValue::Table(channel) = channel.get_ref() {
-                named.add(Some(format!("channel {}", name.get_ref())), channel);
+                let entity = format!("channel {}", name.get_ref());
+                named.add(Some(entity.clone()), channel);
+                // A bridge by its name is short for its command.
+                if value(channel, "bridge").is_some() {
+                    named.0.entry(entity).or_default().insert("command".to_owned());
+                }
             }
         }
     }

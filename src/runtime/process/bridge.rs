@@ -27,6 +27,8 @@ use crate::runtime::{MEMORY, PIDS, directory};
 
 /// Arguments that make this program confine itself and become another one.
 const ENTER: [&str; 3] = ["bridge", "enter", "--"];
+/// How the names of programs begin that Hearth comes with.
+const OWN: &str = "hearth-";
 /// Bytes that the files of a bridge may take, and their number.
 pub const SPACE_BYTES: u64 = 1 << 30;
 const ENTRIES_MAX: usize = 100_000;
@@ -246,10 +248,7 @@ fn prepare(setup: &Setup, program: &Program) -> Result<Launch, String> {
             give(path).map_err(|error| format!("cannot hand over {}: {error}", path.display()))?;
         }
     }
-    let found = programs::find(name, &root, &setup.path);
-    let Some(found) = found.filter(|found| found.is_file()) else {
-        return Err(format!("its program `{name}` was not found"));
-    };
+    let found = file_of(setup, program).ok_or_else(|| missing(name))?;
     let path = rules.as_ref().map_or_else(|| setup.path.clone(), |rules| programs::reachable(&setup.path, &rules.read));
     let mut variables: Vec<(OsString, OsString)> = vec![
         ("PATH".into(), path.clone()),
@@ -262,7 +261,7 @@ fn prepare(setup: &Setup, program: &Program) -> Result<Launch, String> {
         let rules = serde_json::to_string(rules).map_err(|_| "a path of its files is not UTF-8".to_owned())?;
         variables.push((CONFINE_VARIABLE.into(), rules.into()));
     }
-    let enter = ENTER.iter().map(OsString::from).chain([name.into()]);
+    let enter = ENTER.iter().map(OsString::from).chain([found.clone().into()]);
     let enter = enter.chain(arguments.iter().map(OsString::from)).collect();
     let program_file = setup.program.clone();
     let mut launch = Launch { program: program_file, arguments: enter, directory: state, variables, jailed: None };
@@ -327,12 +326,32 @@ fn bounded(directories: &[PathBuf], bytes_max: u64, entries_max: usize) -> Resul
     Ok(())
 }
 
+fn missing(name: &str) -> String {
+    let advice = if name.starts_with(OWN) {
+        "; the package hearth-bridges has it, and so does `./install.sh --bridges`"
+    } else {
+        ""
+    };
+    format!("its program `{name}` was not found{advice}")
+}
+
+/// The file of its program. A name without a directory is looked for on the search path, and then where packages put the
+/// bridges that Hearth comes with.
+fn file_of(setup: &Setup, program: &Program) -> Option<PathBuf> {
+    let name = program.command.first()?;
+    let named = programs::find(name, &program.directory, &setup.path);
+    let here = std::env::current_exe().unwrap_or_default();
+    let own = here.parent().filter(|_| name.starts_with(OWN)).into_iter();
+    let own =
+        own.flat_map(|beside| [beside.with_file_name("lib/hearth"), beside.to_owned()]).map(|place| place.join(name));
+    named.into_iter().chain(own).find(|file| file.is_file())
+}
+
 fn rules(setup: &Setup, program: &Program, own: [&PathBuf; 2]) -> Rules {
     let guarded = &setup.guarded;
     let mut read = system(guarded);
     read.push(RUNNER.into());
-    let program_file = program.command.first().and_then(|name| programs::find(name, &program.directory, &setup.path));
-    read.extend(program_file.into_iter().flat_map(|found| programs::places(&found, guarded)));
+    read.extend(file_of(setup, program).into_iter().flat_map(|found| programs::places(&found, guarded)));
     let named = program.command.iter().skip(1).filter_map(|word| programs::named_file(word, guarded));
     read.extend(named.flat_map(|file| programs::places(&file, guarded)));
     let mut rules = Rules {

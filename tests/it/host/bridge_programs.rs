@@ -12,9 +12,10 @@ use super::{Host, skipped};
 /// The program `hearth-<name>`, built from `tools/<name>`. Panics if it is missing or older than its sources, because a test
 /// that skips itself then would never be noticed: `cargo test --workspace` builds all programs.
 pub(crate) fn program(name: &str) -> PathBuf {
+    let package = if name == "mqtt" { "networks" } else { name };
     let program = Path::new(env!("CARGO_BIN_EXE_hearth")).with_file_name(format!("hearth-{name}"));
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools").join(name).join("src");
-    let advice = format!("`cargo test --workspace` or `cargo build -p hearth-{name}` builds it");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools").join(package).join("src");
+    let advice = format!("`cargo test --workspace` or `cargo build -p hearth-{package}` builds it");
     let built = program.metadata().and_then(|about| about.modified());
     let built = built.unwrap_or_else(|error| panic!("{}: {error}; {advice}", program.display()));
     assert!(newest(&sources) <= built, "{} is older than its sources; {advice}", program.display());

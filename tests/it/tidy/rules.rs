@@ -219,7 +219,6 @@ pub(super) const BANS: &[Ban] = &[
         places: &[
             ("src/channel/bridge/", "the daemon's edge"),
             ("src/cli/bridge/", "the kit that tests bridges"),
-            ("tools/mqtt/", "a bridge"),
             ("tools/mail/", "a bridge"),
             ("tools/matrix/", "a bridge"),
             ("tools/whatsapp/", "a bridge"),

@@ -7,6 +7,14 @@ const BAD: &[(&str, usize, &str)] = &[
     // the top
     ("timezone = \"IST-2\"", 2, "`timezone`: `IST-2` is not a time zone; write a name like Europe/Berlin"),
     ("[channels.telegram]\ntype = \"x\"", 3, "`type` cannot be \"x\"; write \"telegram\" or \"webhook\""),
+    ("[channels.work]\ntype = \"bridge\"", 2, "a channel of type bridge needs `bridge` or `command`"),
+    ("[channels.work]\ntype = \"bridge\"\nbridge = \"telex\"", 4, "`bridge` cannot be \"telex\""),
+    ("[channels.work]\ntype = \"bridge\"\ncommand = [\"x\"]\nbridge = \"mail\"", 5, "`bridge` and `command` both name"),
+    (
+        "[channels.telegram]\ntoken = \"env:T\"\nbridge = \"mail\"",
+        4,
+        "`bridge` has no meaning for a channel of type telegram",
+    ),
     ("[channels.work]\ntoken = \"env:T\"", 2, "the channel `work` needs a type"),
     ("[channels.telegram]", 2, "a channel of type telegram needs `token`"),
     ("[channels.telegram]\ntoken = \"123:abc\"", 3, "`token` must say where the secret is"),

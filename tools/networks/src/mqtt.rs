@@ -7,7 +7,7 @@ fn main() -> ExitCode {
     match hearth_bridge::mqtt::run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Without a daemon there is nobody to tell.
+            // Without a daemon there is nothing to tell it to.
             drop(writeln!(std::io::stderr(), "hearth-mqtt: {error}"));
             ExitCode::FAILURE
         }
