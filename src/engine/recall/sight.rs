@@ -7,10 +7,11 @@ use crate::model::id::{AgentId, ChatId, SessionId};
 use crate::model::recall::{RecallReach, RecallScope};
 use crate::model::session::SessionName;
 use crate::recall::Asked;
+use crate::rows::people::has_role;
 use crate::search::Query;
 use crate::search::fold::fold;
 use crate::state::recall::{all_scopes, scopes_of, source};
-use crate::state::{ChatKey, GrantKey, PersonKey, Read, Tables};
+use crate::state::{ChatKey, PersonKey, Read, Tables};
 use crate::{Result, readable};
 
 /// Who searches.
@@ -86,12 +87,6 @@ fn of_person(db: &Tables, txn: &Read<'_>, user: &UserId) -> Result<Vec<RecallSco
     Ok(seen)
 }
 
-fn has_role(db: &Tables, txn: &Read<'_>, user: &UserId, role: Role) -> Result<bool> {
-    let grant = db.roles.get(txn, &GrantKey { person: PersonKey::of(user), role })?;
-    // The key may hold a digest of the id, so the full id in the row is compared.
-    Ok(grant.is_some_and(|grant| grant.user == *user))
-}
-
 /// Whether a chat is the one of a person with an agent in the console. No other person writes or reads there.
 fn is_console_chat(db: &Tables, txn: &Read<'_>, user: &UserId, agent: AgentId, chat: Option<ChatId>) -> Result<bool> {
     let Some(chat) = chat else { return Ok(false) };
@@ -104,19 +99,16 @@ fn is_console_chat(db: &Tables, txn: &Read<'_>, user: &UserId, agent: AgentId, c
 
 /// The chat of a person alone with Hearth.
 fn direct_chat(db: &Tables, txn: &Read<'_>, user: &UserId) -> Result<Option<ChatId>> {
-    let known = db.direct_messages.get(txn, &PersonKey::of(user))?;
-    let key = match &known {
-        Some(known) if known.address.channel == *user.channel() => {
-            ChatKey::of(&known.address.channel, &known.address.platform_id)
-        }
-        _ => ChatKey::of(user.channel(), user.handle()),
+    let key = match db.direct_messages.get(txn, &PersonKey::of(user))? {
+        Some(known) => ChatKey::of(&known.address.channel, &known.address.platform_id),
+        None => ChatKey::of(user.channel(), user.handle()),
     };
     let Some(id) = db.chats_by_address.get(txn, &key)? else { return Ok(None) };
     let chat = readable(db.chats.get(txn, &id))?;
     Ok(chat.filter(|chat| !chat.group).map(|_| id))
 }
 
-/// Whether neither the agent nor the chat was removed, and the approval is open.
+/// Whether neither the agent nor the chat was removed. What was held for an approval leaves the index when that ends.
 fn is_there(db: &Tables, txn: &Read<'_>, scope: RecallScope) -> Result<bool> {
     match scope {
         RecallScope::Chat(agent, chat) => {
@@ -127,9 +119,7 @@ fn is_there(db: &Tables, txn: &Read<'_>, scope: RecallScope) -> Result<bool> {
             };
             Ok(chat && agent.is_some_and(|agent| agent.archived.is_none()))
         }
-        RecallScope::Held(approval) => {
-            Ok(readable(db.approvals.get(txn, &approval))?.is_some_and(|row| row.state.is_open()))
-        }
+        RecallScope::Held(_) => Ok(true),
     }
 }
 

@@ -64,15 +64,20 @@ fn look_up(db: &Tables, txn: &Read<'_>, user: &UserId, key: &MemberKey) -> Resul
         (Role::GlobalAdmin, Reason::GlobalAdmin),
         (Role::AdminOf(key.agent), Reason::AdminOfAgent),
     ] {
-        let grant = db.roles.get(txn, &GrantKey { person: key.person.clone(), role })?;
-        // The key may hold a digest of the id, so the full id in the row is compared.
-        if grant.is_some_and(|grant| grant.user == *user) {
+        if has_role(db, txn, user, role)? {
             return Ok(AccessLevel::Known(reason));
         }
     }
     let membership = db.members.get(txn, key)?;
     let member = membership.is_some_and(|membership| membership.user == *user);
     Ok(if member { AccessLevel::Known(Reason::Member) } else { AccessLevel::Stranger })
+}
+
+/// Whether a person holds a role.
+pub(crate) fn has_role(db: &Tables, txn: &Read<'_>, user: &UserId, role: Role) -> Result<bool> {
+    let grant = db.roles.get(txn, &GrantKey { person: PersonKey::of(user), role })?;
+    // The key may hold a digest of the id, so the full id in the row is compared.
+    Ok(grant.is_some_and(|grant| grant.user == *user))
 }
 
 /// The holders of a role, in the order in which it was granted.
