@@ -111,7 +111,6 @@ fn asked_before(tx: &Tx<'_, '_>, question: &Question<'_>) -> Result<Vec<(Approva
             found.push((id, approval, request));
         }
     }
-    found.sort_by_key(|(id, ..)| std::cmp::Reverse(*id));
     Ok(found)
 }
 
@@ -119,9 +118,6 @@ fn asked_before(tx: &Tx<'_, '_>, question: &Question<'_>) -> Result<Vec<(Approva
 /// the runtime reports it.
 fn waits(tx: &Tx<'_, '_>, request: &ToolRequest) -> Result<bool> {
     let run = IncarnationId::new(request.session, request.asker.incarnation);
-    if tx.db.live_incarnations.get(tx, &run.session)? != Some(run.number) {
-        return Ok(false);
-    }
     let now = tx.now.awake.run();
     let works = |row: &Incarnation| matches!(row.phase, Phase::Starting | Phase::Running) && row.run() == now;
     if !readable(tx.db.incarnations.get(tx, &run))?.is_some_and(|row| works(&row)) {
@@ -241,8 +237,7 @@ pub(crate) fn adopted(tx: &mut Tx<'_, '_>, run: IncarnationId) -> Result<()> {
     for (Owned { id, .. }, ()) in tx.db.tool_requests.collect_last(tx, &run.session, BACK_MAX)? {
         let Some(approval) = readable(tx.db.approvals.get(tx, &id))? else { continue };
         let ApprovalSubject::Tool(request) = &approval.about else { continue };
-        let is_unused = !approval.state.is_open() && request.used.is_none();
-        if is_unused && request.asker.incarnation == run.number {
+        if !approval.state.is_open() && request.used.is_none() {
             pass_on(tx, id)?;
         }
     }
@@ -267,9 +262,8 @@ pub(crate) fn lost(tx: &mut Tx<'_, '_>, run: IncarnationId) -> Result<()> {
     for (Owned { id, .. }, ()) in tx.db.tool_requests.collect_last(tx, &run.session, BACK_MAX)? {
         let Some(approval) = readable(tx.db.approvals.get(tx, &id))? else { continue };
         let ApprovalSubject::Tool(request) = &approval.about else { continue };
-        let is_lost =
-            request.used.as_ref().is_some_and(|used| used.incarnation == run.number && used.outcome.is_none());
-        if !is_lost {
+        // Those of earlier runs have an outcome since these ended.
+        if request.used.as_ref().is_none_or(|used| used.outcome.is_some()) {
             continue;
         }
         let (tool, message) = (request.tool.clone(), request.message);

@@ -68,6 +68,8 @@ pub(crate) struct Outside {
     pub(crate) replies: BTreeMap<SessionId, BTreeMap<String, Result<String, String>>>,
     /// The destinations in each session's context.
     pub(crate) destinations: BTreeMap<SessionId, Vec<String>>,
+    /// The patterns of tools that people allowed, in each session's context.
+    pub(crate) granted: BTreeMap<SessionId, Vec<String>>,
     /// What drives each session's last incarnation, and what it was told at its start.
     pub(crate) started: BTreeMap<SessionId, Started>,
     /// The smallest number an agent may use, from its context.
@@ -135,6 +137,7 @@ impl Default for Outside {
             stuck: false,
             replies: BTreeMap::new(),
             destinations: BTreeMap::new(),
+            granted: BTreeMap::new(),
             started: BTreeMap::new(),
             numbers: BTreeMap::new(),
             written: BTreeMap::new(),
@@ -294,6 +297,7 @@ impl Outside {
     fn export(&mut self, export: Export) {
         if let Some(context) = &export.context {
             self.numbers.insert(export.session, context.next_number);
+            self.granted.insert(export.session, context.granted.clone());
             let names = context.destinations.iter().map(|destination| destination.name.clone());
             self.destinations.insert(export.session, names.collect());
         }
