@@ -65,10 +65,29 @@ fn used(seq: u64, incarnation: u32, tokens: u64) -> CollectedRecord {
     CollectedRecord { record: Record::Used { seq, incarnation, used }, files: vec![] }
 }
 
+/// Each thread of the chat gets a session of its own.
+const PER_THREAD: &str = "[[chats]]\nchannel = \"net\"\nplatform_id = \"C\"\nunknown_senders = \"public\"\n\
+                          [[chats.wirings]]\nagent = \"main\"\nengage = \"pattern\"\npattern = \".\"\n\
+                          session = \"per-thread\"\n";
+
+/// Like [`says`], in a thread.
+fn says_in(world: &mut World, thread: &str, id: &str) -> MessageId {
+    let json = event_in(("net", "C", Some(thread)), (id, "do it", r#""senderId":"ann""#), "");
+    let message = world.inject(&json).wirings[0].message.unwrap();
+    world.settle();
+    world.assert_sound();
+    message
+}
+
 /// The agent works on a message and uses so many tokens.
 fn works(world: &mut World, message: MessageId, tokens: u64) {
-    let (seq, run) = (world.message(message).seq, world.session(S).live.unwrap());
-    write(world, vec![claim(seq, run), used(seq, run, tokens), end(seq, run, vec![])]);
+    let row = world.message(message);
+    let run = world.session(row.session).live.unwrap();
+    let found = vec![claim(row.seq, run), used(row.seq, run, tokens), end(row.seq, run, vec![])];
+    let written = world.outside.write(row.session, found);
+    world.put(written);
+    world.settle();
+    world.assert_sound();
 }
 
 fn waits(world: &World, message: MessageId) -> bool {
@@ -296,29 +315,14 @@ fn an_agent_that_only_warns_lets_everything_pass_and_says_so_once() {
 fn a_turn_under_way_counts_before_it_has_used_anything() {
     let budgets = "[[budgets]]\nscope = \"all\"\nper = \"month\"\ntokens = 100\n";
     let mut world = world(&format!("grace = 0\n{budgets}"), "on_limit = \"hold\"");
-    world.apply(
-        "[[chats]]\nchannel = \"net\"\nplatform_id = \"C\"\nunknown_senders = \"public\"\n[[chats.wirings]]\n\
-         agent = \"main\"\nengage = \"pattern\"\npattern = \".\"\nsession = \"per-thread\"\n",
-    );
-    let say = |world: &mut World, thread: &str| {
-        let json = event_in(("net", "C", Some(thread)), (thread, "do it", r#""senderId":"ann""#), "");
-        let message = world.inject(&json).wirings[0].message.unwrap();
-        world.settle();
-        world.assert_sound();
-        message
-    };
-    let all: Vec<MessageId> = ["1", "2", "3", "4", "5"].iter().map(|thread| say(&mut world, thread)).collect();
+    world.apply(PER_THREAD);
+    let all: Vec<MessageId> =
+        ["1", "2", "3", "4", "5"].iter().map(|thread| says_in(&mut world, thread, thread)).collect();
     let waiting: Vec<bool> = all.iter().map(|message| waits(&world, *message)).collect();
     assert_eq!(waiting, [false, false, false, false, true], "each is expected to use a quarter");
     // Turns that used less leave room.
     for message in &all[..2] {
-        let row = world.message(*message);
-        let run = world.session(row.session).live.unwrap();
-        let found = vec![claim(row.seq, run), used(row.seq, run, 1), end(row.seq, run, vec![])];
-        let written = world.outside.write(row.session, found);
-        world.put(written);
-        world.settle();
-        world.assert_sound();
+        works(&mut world, *message, 1);
     }
     assert!(!waits(&world, all[4]), "{:?}", reserved(&world));
 }
@@ -457,10 +461,62 @@ fn a_spent_budget_moves_turns_to_a_provider_that_costs_nothing() {
     assert_eq!((spent.uses[0].cost.as_micros(), spent.uses[0].basis), (0, CostBasis::Priced));
     assert!(texts(&world).iter().all(|text| !text.starts_with("Your message waits")), "{:?}", texts(&world));
 
-    tomorrow(&mut world);
+    // While none of those takes work, messages wait for the budget. The first one after the pause goes, the others follow.
     let third = says(&mut world, "ann", "m3");
-    assert!(!waits(&world, third));
+    for _ in ["codex", "openai"] {
+        let (seq, run) = (world.message(third).seq, world.session(S).live.unwrap());
+        let wait = RetryHint::Wait(Some(Millis::seconds(60)));
+        write(&mut world, vec![claim(seq, run), try_again(seq, vec![], run, wait)]);
+    }
+    assert!(waits(&world, third), "{:?}", world.state_of(third));
+    world.pass(Millis::seconds(60));
+    let fourth = says(&mut world, "ann", "m4");
+    assert!(!waits(&world, fourth), "{:?}", world.state_of(fourth));
+    assert!(driver(&world).is_some());
+    works(&mut world, fourth, 0);
+    assert!(!waits(&world, third), "{:?}", world.state_of(third));
+    works(&mut world, third, 0);
+
+    tomorrow(&mut world);
+    let fifth = says(&mut world, "ann", "m5");
+    assert!(!waits(&world, fifth));
     assert_eq!(driver(&world), None, "the own provider has room again");
+}
+
+/// A change that gives the agent a provider without costs lets messages go that wait for a budget.
+#[test]
+fn messages_go_when_a_provider_that_costs_nothing_is_configured() {
+    let budget = "grace = 0\n[[budgets]]\nscope = \"agent:main\"\nper = \"day\"\nusd = 1\n";
+    let costs = "provider = \"claude\"\non_limit = \"hold\"\nenv = { OPENAI_BASE_URL = \"http://localhost:11434/v1\" }";
+    let with_fallback = format!("{costs}\nfallback = [{{ provider = \"openai\", model = \"qwen\" }}]");
+    let costly = format!("{costs}\nfallback = [{{ provider = \"claude\", model = \"claude-haiku-4-5\" }}]");
+    let own = costs.replace("\"claude\"", "\"openai\"\nmodel = \"qwen\"");
+    for (after, goes) in [(with_fallback, true), (own, true), (costly, false)] {
+        let mut world = world(budget, costs);
+        let first = says(&mut world, "ann", "m1");
+        works(&mut world, first, 800_000);
+        let second = says(&mut world, "ann", "m2");
+        assert!(waits(&world, second), "{after}");
+        let one = ONE.replace("folder = \"main\"\n", &format!("folder = \"main\"\n{after}\n"));
+        world.apply(&format!("timezone = \"UTC\"\n{budget}\n{one}{OWNER}"));
+        world.settle();
+        world.assert_sound();
+        assert_eq!(waits(&world, second), !goes, "{after}: {:?}", world.state_of(second));
+    }
+}
+
+/// A message waits until the last of the budgets without room has some again.
+#[test]
+fn a_message_waits_for_the_last_of_its_budgets() {
+    let budget = |per: &str| format!("[[budgets]]\nscope = \"all\"\nper = {per:?}\ntokens = 10\n");
+    for budgets in [["day", "month"], ["month", "day"]] {
+        let mut world = world(&format!("grace = 0\n{}", budgets.map(budget).concat()), "on_limit = \"hold\"");
+        let first = says(&mut world, "ann", "m1");
+        works(&mut world, first, 10);
+        let second = says(&mut world, "ann", "m2");
+        let may = MessageState::Pending(Due::Budget(instant("2026-05-01T00:00:00Z")));
+        assert_eq!(world.state_of(second), may, "{budgets:?}");
+    }
 }
 
 /// A budget in tokens, or a fallback that costs something, leaves a message waiting.

@@ -6,7 +6,7 @@ use hearth::model::Millis;
 use hearth::model::configure::Change;
 use hearth::model::entity::Folder;
 use hearth::model::id::{MessageId, SessionId};
-use hearth::model::incarnation::StopReason;
+use hearth::model::incarnation::{Exit, StopReason};
 use hearth::model::mailbox::{Recipient, RetryHint};
 use hearth::model::message::{Due, MessageState};
 use hearth::model::session::SessionChoice;
@@ -113,9 +113,9 @@ fn another_provider_answers_and_the_first_one_returns() {
     assert_eq!(gaps(&world), 1);
     let shown: Vec<&str> = world.outside.shown.iter().map(|(_, text)| text.as_str()).collect();
     assert_eq!(shown, ["words 3", "words 5", "words 7", "words 9"]);
-    let journal = world.journal().join("\n");
-    for part in ["FailedOver", "StoodIn", "TookOverAgain"] {
-        assert!(journal.contains(part), "{part}: {journal}");
+    let journal = world.journal();
+    for (event, count) in [("FailedOver", 1), ("StoodIn", 2), ("TookOverAgain", 1)] {
+        assert_eq!(journal.iter().filter(|row| row.starts_with(event)).count(), count, "{event}: {journal:?}");
     }
 }
 
@@ -165,9 +165,11 @@ fn one_session_tries_the_first_provider() {
     threads(&mut world, &["a", "b"]);
     world.settle();
     assert_eq!((driver(&world, 1), driver(&world, 2)), (0, 1));
-    answer(&mut world, 2, 4, 5);
+    let other = world.session(SessionId::new(2)).live;
     refuse(&mut world, 1, 4, limited(20));
     assert_eq!((driver(&world, 1), live(&world)), (1, vec![1, 2]), "it was tried too early");
+    assert_eq!(world.session(SessionId::new(2)).live, other, "the fallback's run goes on with its message");
+    answer(&mut world, 2, 4, 5);
     answer(&mut world, 1, 4, 5);
     sweep(&mut world, 20);
     threads(&mut world, &["b"]);
@@ -176,6 +178,62 @@ fn one_session_tries_the_first_provider() {
     threads(&mut world, &["a", "b"]);
     world.settle();
     assert_eq!((driver(&world, 1), driver(&world, 2)), (0, 0), "it works again");
+}
+
+/// The slot for trying a provider is taken by a session that works with it, not by one that is idle or tries it itself.
+#[test]
+fn a_trial_is_taken_by_work() {
+    let mut world = World::of(&with_fallbacks(&per_thread("max_parallel = 3"), ""));
+    let second = SessionId::new(2);
+    threads(&mut world, &["idle"]);
+    world.settle();
+    answer(&mut world, 1, 2, 3);
+    threads(&mut world, &["busy"]);
+    world.settle();
+    refuse(&mut world, 2, 2, limited(20));
+    answer(&mut world, 2, 2, 3);
+    assert_eq!((driver(&world, 2), world.session(S).live), (1, Some(1)), "a run without messages stays");
+    sweep(&mut world, 20);
+    for _ in 0..2 {
+        threads(&mut world, &["busy"]);
+        world.settle();
+        assert_eq!((driver(&world, 2), world.session(second).live), (0, Some(3)));
+    }
+    let claims = world.outside.write(second, vec![claim(4, 3), claim(6, 3)]);
+    world.put(claims);
+    threads(&mut world, &["idle"]);
+    world.settle();
+    assert_eq!(driver(&world, 1), 1, "the other one is busy with it");
+}
+
+/// If no other provider takes work, the second session waits for the trial of the first one.
+#[test]
+fn a_session_waits_for_the_trial_of_another_one() {
+    let mut world = World::of(&with_fallbacks(&per_thread("max_parallel = 3"), ""));
+    threads(&mut world, &["a"]);
+    world.settle();
+    for seconds in [20, 600, 600] {
+        refuse(&mut world, 1, 2, limited(seconds));
+    }
+    sweep(&mut world, 20);
+    threads(&mut world, &["b"]);
+    world.settle();
+    assert_eq!((driver(&world, 1), live(&world)), (0, vec![1]));
+    answer(&mut world, 1, 2, 3);
+    assert_eq!((driver(&world, 2), live(&world)), (0, vec![1, 2]));
+}
+
+/// A provider misses nothing if only its run ended.
+#[test]
+fn a_new_run_of_the_same_provider_is_told_nothing() {
+    let mut world = setup();
+    ask(&mut world, "1", "one");
+    answer(&mut world, 1, 2, 3);
+    let gone = world.outside.end(S, 1, Exit::Signal(9));
+    world.put(gone);
+    world.settle();
+    ask(&mut world, "2", "two");
+    assert_eq!((world.session(S).live, recap(&world, 1).len(), gaps(&world)), (Some(2), 0, 0));
 }
 
 /// A message that arrives during a turn of the fallback joins it.

@@ -11,7 +11,7 @@ use crate::lifecycle::recap;
 use crate::model::budget::Fallback;
 use crate::model::hold_off::RateLimit;
 use crate::model::id::{AgentId, MessageId, SessionId};
-use crate::model::incarnation::{IncarnationId, Phase, StopReason};
+use crate::model::incarnation::{IncarnationId, StopReason};
 use crate::model::journal::Event;
 use crate::model::session_providers::{SessionProviders, StandIn};
 use crate::rows::{agents, budgets, journal, session_providers, sessions};
@@ -47,7 +47,6 @@ pub(crate) fn next(tx: &Tx<'_, '_>, of: SessionRef<'_>) -> Result<Next> {
         health.push(match &limit {
             None => Health::Well,
             Some(limit) if limit.until > tx.now.awake => Health::Paused(limit.until),
-            Some(_) if fallbacks.is_empty() => Health::OnTrial { taken: false },
             Some(_) => Health::OnTrial { taken: is_taken(tx, of, fallback)? },
         });
         limits.push(limit);
@@ -69,11 +68,11 @@ pub(crate) fn next(tx: &Tx<'_, '_>, of: SessionRef<'_>) -> Result<Next> {
     }
 }
 
-/// The first provider of the list that costs nothing and takes work, for a turn that a budget has no room for.
+/// The first provider of the list that costs nothing and is not paused, for a turn that a budget has no room for.
 pub(crate) fn free(tx: &Tx<'_, '_>, of: SessionRef<'_>, budget: &str) -> Result<Option<ChosenProvider>> {
     for (number, fallback) in of.agent.settings.fallback.iter().enumerate() {
         let place = AgentProvider::new(of.session.agent, number + 1);
-        if is_free(tx, of, Some(fallback))? && rate_limit::of(tx, place)?.is_none() {
+        if is_free(tx, of, Some(fallback))? && rate_limit::current(tx, place)?.is_none() {
             let why = format!("the budget {budget} has no room for a turn");
             return Ok(Some(ChosenProvider { place, fallback: Some(fallback.clone()), why }));
         }
@@ -207,9 +206,7 @@ pub(crate) fn leave_paused(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<()> {
 
 /// Ends a run between turns, because another provider takes over. Returns whether it ends.
 pub(crate) fn make_way(tx: &mut Tx<'_, '_>, id: IncarnationId) -> Result<bool> {
-    let incarnation = tx.db.incarnations.require(tx, &id)?;
-    let ends = matches!(incarnation.phase, Phase::Starting | Phase::Running)
-        && tx.db.claimed_messages.first_in(tx, &id.session)?.is_none();
+    let ends = tx.db.claimed_messages.first_in(tx, &id.session)?.is_none();
     if ends {
         lifecycle::stop(tx, id, StopReason::ProviderChanged)?;
     }
