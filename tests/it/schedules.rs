@@ -10,7 +10,7 @@ use hearth::model::recall::{RecallScope, SaidId};
 use hearth::model::report::Reply;
 use hearth::model::task::{FireOutcome, Gated, Task, TaskHome, TaskState};
 use hearth::model::task_command::{NewTask, TaskCommand};
-use hearth::model::{Input, Millis};
+use hearth::model::{Address, ChannelName, ForeignId, Input, Millis};
 use hearth::state::recall::{self, source};
 use hearth::state::{Tables, Write};
 
@@ -138,6 +138,10 @@ fn tasks_and_the_maintenance_session_go_with_their_agent() {
     world.pass(Millis::minutes(2));
     world.sweep();
     world.lose_effects();
+    let fired = |world: &World| {
+        outcomes(world).into_iter().filter(|outcome| !matches!(outcome, FireOutcome::Skipped { .. })).count()
+    };
+    let before = fired(&world);
     world.configure(vec![Change::RemoveAgent(Folder::new("main").unwrap())]).unwrap();
     for _ in 0..60 {
         world.pass(Millis::seconds(30));
@@ -154,7 +158,7 @@ fn tasks_and_the_maintenance_session_go_with_their_agent() {
         ))
     });
     assert_eq!(left, (0, 0, 0, 0));
-    assert_eq!(task(&world).state, TaskState::Cancelled);
+    assert_eq!((task(&world).state, fired(&world)), (TaskState::Cancelled, before));
 }
 
 #[test]
@@ -230,9 +234,9 @@ fn a_task_of_a_session_that_is_over_runs_in_the_maintenance_session() {
     world.inject(&event("m1", "x", ""));
     world.settle();
     let home = TaskHome::Session(S);
-    let gone = hearth::model::Address {
-        channel: hearth::model::ChannelName::new("net").unwrap(),
-        platform_id: hearth::model::ForeignId::new("chat", "gone").unwrap(),
+    let gone = Address {
+        channel: ChannelName::new("net").unwrap(),
+        platform_id: ForeignId::new("chat", "gone").unwrap(),
         thread: None,
     };
     world.put(add(NewTask { home, reply: Some(gone), ..new(&world, 60, Some("1h")) }));
@@ -257,6 +261,23 @@ fn a_task_of_a_session_that_is_over_runs_in_the_maintenance_session() {
     let second = world.all_messages().pop().unwrap().1;
     assert_ne!(second.session, S);
     assert_eq!(world.session(second.session).name, hearth::model::session::SessionName::Maintenance);
+}
+
+#[test]
+fn a_task_answers_in_its_chat_until_that_is_removed() {
+    let (channel, chat) = (ChannelName::new("net").unwrap(), ForeignId::new("chat", "C").unwrap());
+    let to = Address { channel: channel.clone(), platform_id: chat.clone(), thread: None };
+    for removed in [false, true] {
+        let mut world = World::of(ONE);
+        world.put(add(NewTask { reply: Some(to.clone()), ..new(&world, 60, None) }));
+        if removed {
+            world.configure(vec![Change::RemoveChat(channel.clone(), chat.clone())]).unwrap();
+        }
+        world.pass(Millis::minutes(2));
+        world.sweep();
+        let message = world.all_messages().pop().unwrap().1;
+        assert_eq!(message.reply, Some(to.clone()).filter(|_| !removed));
+    }
 }
 
 /// Only a time that would run waits for room: one that is skipped leaves no message.
