@@ -9,9 +9,11 @@ def send(frame):
     hearth.sendall(json.dumps(frame).encode() + b"\n")
 
 def listen():
-    for line in hearth.makefile(encoding="utf-8"):
-        frames.put(json.loads(line))
-    frames.put({"shutDown": {}})  # the daemon is gone
+    try:
+        for line in hearth.makefile(encoding="utf-8"):
+            frames.put(json.loads(line))
+    finally:
+        frames.put({"shutDown": {}})  # the daemon is gone, or something else writes here
 
 threading.Thread(target=listen, daemon=True).start()
 hello = frames.get()["hello"]
@@ -51,7 +53,9 @@ def deliver(this):
 
 send({"ready": {"protocol": 1, "program": "chat_bridge 1", "me": {"id": "bot"},
                 "capabilities": {"choice": "numbers", "idempotency": {"kind": "always"}}}})
-since, current, due, taking, down = int(hello["cursors"].get("since", 0)), None, 0, True, None
+since = hello["cursors"].get("since", "0")
+since = int(since) if since.isdigit() else 0  # of another server: all that there is
+current, due, taking, down = None, 0, True, None
 while True:
     try:
         frame = frames.get(timeout=0.05)

@@ -46,4 +46,4 @@ elif sys.argv[1] == "say":
     for text in sys.argv[2:]:
         ask({"write": text})
 else:
-    print("\n".join(ask({"heard": True})["heard"]))
+    print("\n".join(ask({"heard": True})["heard"]) if sys.argv[1] == "heard" else "say\nheard")

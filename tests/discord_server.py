@@ -29,7 +29,7 @@ class World:
         self.sessions, self.sockets, self.counter = {}, [], 0
         self.nonces, self.interactions, self.told, self.typed = {}, {}, [], []
         self.asked, self.violations, self.identified, self.resumed = [], [], [], []
-        self.rules, self.recent, self.windows = [], collections.deque(), {}
+        self.rules, self.recent, self.windows, self.leaked = [], collections.deque(), {}, []
         # What a test can change.
         self.set = {"interval": 1_000, "acks": True, "nonce_seconds": 120, "window": [1000, 1.0], "twice": False, "starts": 1000,
                     "resume": True, "echo": True, "expired": False, "interaction_seconds": 3.0, "content": True, "joined": "2015-01-01T00:00:00.000000+00:00"}
@@ -91,7 +91,7 @@ class Socket:
     """The server's side of a WebSocket (RFC 6455)."""
     def __init__(self, handler, port):
         self.handler, self.port, self.session, self.writing, self.is_open = handler, port, None, threading.Lock(), True
-        self.is_closing = False
+        self.is_closing = self.is_mute = False
         self.file = handler.rfile
 
     def raw(self, opcode, data):
@@ -99,7 +99,8 @@ class Socket:
         head = struct.pack(">BB", 0x80 | opcode, size) if size < 126 else struct.pack(">BBH", 0x80 | opcode, 126, size) if size < 65536 else struct.pack(">BBQ", 0x80 | opcode, 127, size)
         try:
             with self.writing:
-                self.handler.connection.sendall(head + data)
+                if not self.is_mute:
+                    self.handler.connection.sendall(head + data)
         except OSError:
             pass
 
@@ -343,6 +344,10 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(200, json.dumps(control(json.loads(self.body))).encode())
         if path.startswith("/cdn/"):
             return self.file(path)
+        if path.startswith("/told/"):
+            if self.headers.get("Authorization"):
+                WORLD.leaked.append(self.headers["Authorization"])
+            return self.answer(200, FILES[path.split("/")[2]])
         line = "%s %s" % (self.command, path.removeprefix("/api/v10"))
         with LOCK:
             WORLD.asked.append([line, now()])
@@ -378,6 +383,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.headers.get("Authorization"):
             violation("the token was sent to the place of files")
         id, name = path.split("/")[2:4]
+        if name.startswith("far"):
+            return self.answer(302, b"", {"Location": "http://localhost:%d/told/%s" % (PORTS[0], id)})
         ex = int(re.search(r"ex=([0-9a-f]+)", self.path).group(1), 16)
         if WORLD.set["expired"] and ex < WORLD.set["expired"]:
             return self.answer(403, b"expired")
@@ -548,14 +555,25 @@ def control(asked):
     if "heard" in asked:
         with LOCK:
             return [dict(plain(m), shown=shown(m), reactions=sorted(m.get("reactions", ()))) for m in WORLD.messages.values() if m["author"]["id"] == BOT]
+    if "again" in asked:
+        last = next(message for message in reversed(WORLD.messages.values()) if message["author"]["id"] == ANN)
+        changed = dict(plain(last), **asked["again"].get("more", {}))
+        return tell(asked["again"]["t"], None, changed)
+    if "half" in asked:
+        for socket in WORLD.sockets:
+            socket.is_mute = True
+    if "attached" in asked:
+        return [[file["filename"], FILES[file["id"]].hex()] for m in WORLD.messages.values() if m["author"]["id"] == BOT for file in m["attachments"]]
+    if "told" in asked:
+        return WORLD.leaked
     if "files" in asked:
         return FILES[asked["files"]].decode("latin-1")
     with LOCK:
         return {"violations": WORLD.violations, "identified": len(WORLD.identified), "resumed": WORLD.resumed, "asked": WORLD.asked, "told": WORLD.told, "typed": WORLD.typed,
                 "interactions": list(WORLD.interactions.values()), "connected": sum(bool(s.session) for s in WORLD.sockets), "sessions": len(WORLD.sessions), "time": time.time_ns()}
 
-def say(text, by=ANN, channel=DIRECT, files=(), silent=False, **more):
-    attached = [attachment(name, data.encode()) for name, data in files]
+def say(text, by=ANN, channel=DIRECT, files=(), silent=False, paths=False, **more):
+    attached = [attachment(name, open(data, "rb").read() if paths else data.encode()) for name, data in files]
     message = make(channel, by, text, attachments=attached, **more)
     # An event can be late, or lost with its session.
     if not silent:
@@ -600,9 +618,68 @@ if sys.argv[1] == "serve":
     write("port", str(PORTS[0]))
     write("ready", "")
     sys.stdin.read()
-elif sys.argv[1] == "say":
-    ask({"say": {"text": sys.argv[2]}})
-elif sys.argv[1] == "heard":
-    print("\n".join(message["shown"] for message in ask({"heard": True})))
-else:
+elif sys.argv[1] == "do":
     print(json.dumps(ask(json.loads(sys.argv[2]))))
+else:
+    from people import DEEP, got, play, spread
+    LINE = r"POST /channels/\d+/messages"
+
+    def write_to(text, channel=GENERAL, **more):
+        at = "" if channel == DIRECT else "<@%s> " % BOT
+        ask({"say": dict({"text": at + text, "channel": channel}, **more)})
+
+    def answered(status, body, headers=()):
+        ask({"rule": {"match": LINE, "status": status, "body": body, "headers": dict(headers)}})
+
+    def limit(seconds=""):
+        body = {"message": "You are being rate limited.", "global": False}
+        answered(429, json.dumps(dict(body, **({"retry_after": float(seconds)} if seconds else {}))), {"Retry-After": seconds} if seconds else {})
+
+    def bring(name, path, text):
+        ask({"say": {"text": text, "files": [[name, path]], "paths": True}})
+
+    def reply(text):
+        last = [m for m in ask({"heard": True}) if m["channel_id"] == GENERAL][-1]
+        ask({"say": {"text": text, "channel": GENERAL, "type": 19, "mentions": [USERS[BOT]], "message_reference": {"message_id": last["id"]}, "referenced_message": last}})
+
+    def press(label):
+        found = [(m["id"], button) for m in ask({"heard": True}) for row in m["components"] for button in row["components"] if button["label"] == label][-1]
+        ask({"press": {"message": found[0], "custom_id": found[1]["custom_id"]}})
+
+    play({
+        "say": lambda *texts: [ask({"say": {"text": text}}) for text in texts] and None,
+        "heard": lambda: "\n".join(message["shown"] for message in ask({"heard": True})),
+        "burst": lambda *texts: spread(texts, [DIRECT, GENERAL, SIDE, THREAD], write_to),
+        "stranger": lambda text: write_to(text, by=EVE),
+        "forge": lambda text: write_to(text, by=EVE, senderId=ANN),
+        "bot": lambda text: write_to(text, by=OTHER_BOT),
+        "repeat": lambda: ask({"again": {"t": "MESSAGE_CREATE"}}),
+        "edit": lambda text: ask({"again": {"t": "MESSAGE_UPDATE", "more": {"content": text, "edited_timestamp": "2026-01-01T00:00:01.000000+00:00"}}}),
+        "meddle": lambda text: ask({"again": {"t": "MESSAGE_UPDATE", "more": {"content": text, "author": USERS[EVE]}}}),
+        "delete": lambda text: ask({"again": {"t": "MESSAGE_DELETE"}}),
+        "react": lambda text: ask({"again": {"t": "MESSAGE_REACTION_ADD", "more": {"user_id": ANN, "emoji": {"name": "👍"}}}}),
+        "mention": write_to,
+        "named": lambda text: ask({"say": {"text": "hearth, " + text, "channel": GENERAL}}),
+        "everyone": lambda text: ask({"say": {"text": "@everyone " + text, "channel": GENERAL, "mention_everyone": True}}),
+        "reply": reply,
+        "where": lambda: GENERAL,
+        "bring": bring,
+        "unwanted": bring,
+        "large": bring,
+        "vanish": lambda name, path, text: [ask({"set": {"expired": int(1e18) * 9}}), bring(name, path, text)] and None,
+        "files": lambda: got(ask({"attached": True})),
+        "elsewhere": lambda name, path, text: [ask({"set": {"expired": False}}), bring(name, path, text)] and None,
+        "told": lambda: "\n".join(ask({"told": True})),
+        "cut": lambda: ask({"rule": {"match": LINE, "after": True}}),
+        "limit": limit,
+        "html": lambda: answered(502, "<html>Bad Gateway</html>"),
+        "empty": lambda: answered(200, ""),
+        "huge": lambda: ask({"rule": {"match": LINE, "status": 200, "body": "x" * 1000, "repeat": 10_000}}),
+        "deep": lambda: answered(200, DEEP),
+        "pings": lambda: "\n".join(text for text in ask({})["violations"] if "notify" in text),
+        "previews": lambda: "\n".join(m["content"] for m in ask({"heard": True}) if not m["flags"] & 4 and "://" in m["content"]),
+        "press": press,
+        "reactions": lambda: "\n".join(emoji for m in ask({"heard": True}) for emoji in m["reactions"]),
+        "requests": lambda: str(len(ask({})["asked"])),
+        "half": lambda: ask({"half": True}),
+    }, {"second": "Discord lets several programs use one account"})

@@ -239,7 +239,7 @@ def post(mail):
     else:
         message.set_content(mail.get("text", ""))
     for name, text in mail.get("files", {}).items():
-        message.add_attachment(text.encode(), maintype="application", subtype="octet-stream", filename=name)
+        message.add_attachment(text if isinstance(text, bytes) else text.encode(), maintype="application", subtype="octet-stream", filename=name)
     raw = mail["raw"].encode() if "raw" in mail else message.as_bytes()
     if mail.get("sign", "friend.test"):
         raw = signature(raw, mail.get("sign", "friend.test")) + raw
@@ -269,6 +269,7 @@ def mails(address, taken=None):
         result.append({
             "headers": {key.lower(): str(value) for key, value in message.items()},
             "text": body.get_content() if body else None,
+            "hex": {part.get_filename(): part.get_payload(decode=True).hex() for part in message.iter_attachments()},
             "html": any(part.get_content_type() == "text/html" for part in message.walk()),
             "files": {part.get_filename(): part.get_content() if isinstance(part.get_content(), str) else part.get_content().decode("latin1")
                       for part in message.iter_attachments()},
@@ -285,9 +286,6 @@ def new(address):
 
 if sys.argv[1] == "serve":
     serve()
-elif sys.argv[1] == "say":
-    for text in sys.argv[2:]:
-        post({"text": text})
 elif sys.argv[1] == "mail":
     post(json.loads(sys.argv[2]))
 elif sys.argv[1] == "imap" and sys.argv[2] == "stop":
@@ -299,4 +297,35 @@ elif sys.argv[1] == "mails":
 elif sys.argv[1] == "new":
     print(json.dumps(new(sys.argv[2])))
 else:
-    print("\n".join(mail["text"] for mail in mails("ann@friend.test")))
+    from people import content, got, play, spread
+
+    def write(text, person="ann", **more):
+        post(dict({"text": text, "from": "Ann <%s@friend.test>" % person, "envelope": person + "@friend.test"}, **more))
+
+    def repeat():
+        with open(at("again")) as file:
+            post(json.load(file))
+
+    def say(*texts):
+        for text in texts:
+            mail = {"text": text, "id": "<%d@friend.test>" % time.time_ns()}
+            post(mail)
+        with open(at("again"), "w") as file:
+            json.dump(mail, file)
+
+    NO_EDITS = "a mail cannot be changed"
+    play({
+        "say": say,
+        "heard": lambda: "\n".join(mail["text"] for mail in mails("ann@friend.test")),
+        "burst": lambda *texts: spread(texts, ["ann", "bob", "eve", "joe", "sue"], write),
+        "stranger": lambda text: write(text, "eve"),
+        "forge": lambda text: post({"text": text, "sign": "evil.test", "envelope": "eve@evil.test"}),
+        "repeat": repeat,
+        "bot": lambda text: write(text, headers={"Auto-Submitted": "auto-replied"}),
+        "bring": lambda name, path, text: write(text, files={name: content(path)}),
+        "files": lambda: got(pair for mail in mails("ann@friend.test") for pair in mail["hex"].items()),
+        "previews": lambda: "\n".join(mail["text"] for mail in mails("ann@friend.test") if mail["html"]),
+    }, {"edit": NO_EDITS, "delete": NO_EDITS, "react": NO_EDITS, "meddle": NO_EDITS, "mention": "mail has no groups here",
+        "vanish": "a file is in its mail", "unwanted": "a file is in its mail", "large": "Postfix takes no such mail here", "elsewhere": "a file is in its mail", "cut": "Postfix always answers",
+        "limit": "Postfix always takes mail here", "html": "Postfix always answers", "half": "Dovecot always answers",
+        "second": "Dovecot lets several programs use one account", "reactions": NO_EDITS})

@@ -150,12 +150,12 @@ def identity(client):
     print(master.public_key)
 
 async def operate(command, name="ann", *rest):
-    is_kit = not rest and command in ("say", "many", "heard")
+    is_kit = not rest and command in ("many", "heard") or command == "say" and not (rest and rest[0].startswith("!"))
     client = await person("ann" if is_kit else name)
     if is_kit and command == "heard":
         print("\n".join(found["content"]["body"] for found in heard(client, read("sealed-room")) if "body" in found["content"]))
     elif is_kit:
-        for words in [name] if command == "say" else ["many-%d." % number for number in range(int(name))]:
+        for words in [name, *rest] if command == "say" else ["many-%d." % number for number in range(int(name))]:
             await say(client, read("sealed-room"), text(words))
     elif command == "open":
         print(await open_room(client, rest[0] if rest else None))

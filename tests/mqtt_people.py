@@ -35,12 +35,34 @@ if sys.argv[1] == "serve":
     open(os.path.join(here, "ready"), "w").close()
     sys.stdin.read()  # until the test ends
     listener.terminate(), broker.terminate()
-elif sys.argv[1] == "say":
-    message = json.dumps({"id": "%d" % time.time_ns(), "text": sys.argv[2]})
-    subprocess.run(client("mosquitto_pub", "-t", "hearth/ann/in", "-m", message), check=True)
-else:
+
+def heard():
     seen = {}  # who receives messages tells repeats by their id
     for line in open(os.path.join(os.environ["MQTT_PEOPLE"], "log")):
         message = json.loads(line)
         seen[message["id"]] = message["text"]
-    print("\n".join(seen.values()))
+    return seen
+
+if sys.argv[1] != "serve":
+    from people import play, spread
+
+    def write(text, person="ann", **more):
+        message = json.dumps(dict({"id": "%d" % time.time_ns(), "text": text}, **more))
+        subprocess.run(client("mosquitto_pub", "-t", "hearth/%s/in" % person, "-m", message), check=True)
+        with open(os.path.join(os.environ["MQTT_PEOPLE"], "again"), "w") as file:
+            file.write(message)
+
+    def repeat():
+        with open(os.path.join(os.environ["MQTT_PEOPLE"], "again")) as file:
+            subprocess.run(client("mosquitto_pub", "-t", "hearth/ann/in", "-m", file.read()), check=True)
+
+    NO = "messages of MQTT have a text and an id"
+    play({
+        "say": lambda *texts: [write(text) for text in texts] and None,
+        "heard": lambda: "\n".join(heard().values()),
+        "burst": lambda *texts: spread(texts, ["ann", "bob", "eve", "joe", "sue"], write),
+        "stranger": lambda text: write(text, "eve"),
+        "forge": lambda text: write(text, "eve", senderId="ann", sender={"id": "ann"}),
+        "repeat": repeat,
+    }, {"bring": NO, "large": NO, "unwanted": NO, "files": NO, "elsewhere": NO, "edit": NO, "delete": NO, "react": NO, "meddle": NO, "mention": NO, "bot": NO, "previews": NO, "pings": NO, "reactions": NO,
+        "cut": "mosquitto always answers", "limit": "mosquitto has no limits", "html": "mosquitto always answers", "half": "mosquitto always answers"})

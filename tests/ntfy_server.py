@@ -5,6 +5,15 @@ It does what https://docs.ntfy.sh/publish/ says of publishing as JSON: an answer
 topics that are not allowed, 429 for a visitor who sends too much, 413 for a text that is too long to be shown."""
 import http.server, json, os, sys
 
+if sys.argv[1] in ("heard", "can"):
+    NO = "ntfy has only notices, with a text"
+    words = ["heard", "cut: the server always answers", "html: the server always answers", "half: there is no connection", "say: nothing is read from ntfy"]
+    words += ["%s: %s" % (word, NO) for word in ("bring", "large", "unwanted", "files", "elsewhere", "edit", "mention", "stranger", "forge", "repeat", "meddle", "limit", "previews", "reactions", "second")]
+    with open(os.path.join(os.environ["NTFY_PEOPLE"], "heard"), "a+") as log:
+        log.seek(0)
+        shown = [json.loads(line)["message"] for line in log]
+    print("\n".join(shown if sys.argv[1] == "heard" else words))
+    sys.exit()
 here, count = sys.argv[1], 0
 
 class Server(http.server.BaseHTTPRequestHandler):

@@ -12,7 +12,7 @@ Where a behaviour comes from: S the source of signal-cli (the class is named), D
 of people who use it. This was not compared with the real program."""
 import base64, http.server, json, os, random, socket, socketserver, sys, threading, time, urllib.request
 
-WORD = next((word for word in sys.argv[1:] if word in ("serve", "say", "heard", "do", "jsonRpc")), "")
+WORD = next((word for word in sys.argv[1:] if word in ("serve", "do", "jsonRpc")), "")
 HERE = os.path.dirname(os.path.abspath(__file__)) if WORD == "jsonRpc" else sys.argv[2] if WORD == "serve" else os.environ["SIGNAL_PEOPLE"]
 NUMBER, BOT = "+15550001111", "b0000000-0000-4000-8000-000000000000"
 ANN, EVE, BOB = ("%s0000000-0000-4000-8000-00000000000%d" % pair for pair in (("a", 1), ("e", 2), ("c", 3)))
@@ -237,7 +237,8 @@ class Methods:
             if not os.path.isfile(path):
                 raise Failed(-32603, "Failed to send message: %s (AttachmentInvalidException)" % path)
             with open(path, "rb") as file:
-                files.append({"name": os.path.basename(path), "size": len(file.read())})
+                data = file.read()
+                files.append({"name": os.path.basename(path), "size": len(data), "hex": data.hex()})
         units = len(text.encode("utf-16-le")) // 2
         for style in asked.get("textStyle") or []:
             start, length, kind = style.split(":")
@@ -354,7 +355,7 @@ class Control:
         return [seen(message) for message in state.sent if not message.get("deleted")]
 
     def known():
-        return {"queue": len(state.queue), "links": len(state.links), "subscribed": len([link for link in state.links if link.subscription is not None]), "typing": state.typing, "config": state.config, "starts": state.starts}
+        return {"queue": len(state.queue), "links": len(state.links), "subscribed": len([link for link in state.links if link.subscription is not None]), "typing": state.typing, "config": state.config, "starts": state.starts, "last": state.last}
 
 state.sent_in = []
 
@@ -432,11 +433,66 @@ if WORD == "serve":
     write("control", str(servers[1].server_address[1]))
     write("ready", "")
     sys.stdin.read()
-elif WORD == "say":
-    do(do="say", text=sys.argv[2])
-elif WORD == "heard":
-    print("\n".join(do(do="heard")))
 elif WORD == "jsonRpc":
     program()
-else:
+elif WORD == "do":
     print(json.dumps(do(**json.loads(sys.argv[2]))))
+else:
+    from people import content, got, play, spread
+
+    def write_to(text, chat=ALL, **more):
+        if chat == ANN or chat == EVE:
+            return do(do="say", text=text, person=chat)
+        do(do="say", text="\ufffc " + text, group=chat, mentions=[[0, BOT]], **more)
+
+    def last():
+        return do(do="known")["last"]
+
+    def reply(text):
+        said = [one for one in do(do="sent", chat=ALL) if "text" in one][-1]
+        do(do="say", text=text, group=ALL, quote=[said["timestamp"], BOT, said["text"]])
+
+    def bring(name, path, text, **more):
+        data = base64.b64encode(content(path)).decode()
+        do(do="say", text=text, files=[dict({"name": name, "data": data, "mime": "application/octet-stream"}, **more)])
+
+    def fault(**what):
+        do(do="fault", method="send", faults=[what])
+
+    def changed(**content):
+        do(do="envelope", **content)
+
+    def reactions():
+        """One of each message: another one replaces it."""
+        sent = do(do="sent")
+        known = {message["timestamp"] for message in sent if "text" in message}
+        return {message["target"]: message["reaction"] for message in sent if message.get("target") in known}
+
+    data = lambda **more: dict({"timestamp": 1, "message": None, "expiresInSeconds": 0, "viewOnce": False}, **more)
+    play({
+        "say": lambda *texts: [do(do="say", text=text) for text in texts] and None,
+        "heard": lambda: "\n".join(do(do="heard")),
+        "burst": lambda *texts: spread(texts, [ANN, EVE, ALL, FEW], write_to),
+        "stranger": lambda text: write_to(text, EVE) and None,
+        "forge": lambda text: do(do="say", text=text, person=EVE, senderId=ANN) and None,
+        "repeat": lambda: do(do="repeat") and None,
+        "edit": lambda text: changed(editMessage={"targetSentTimestamp": last(), "dataMessage": data(message=text)}),
+        "meddle": lambda text: changed(person=EVE, editMessage={"targetSentTimestamp": last(), "dataMessage": data(message=text)}),
+        "delete": lambda text: changed(dataMessage=data(remoteDelete={"timestamp": last()})),
+        "react": lambda text: changed(dataMessage=data(reaction={"emoji": "👍", "targetAuthor": ANN, "targetSentTimestamp": last(), "isRemove": False})),
+        "mention": write_to,
+        "named": lambda text: do(do="say", text="hearth, " + text, group=ALL) and None,
+        "reply": reply,
+        "where": lambda: ALL,
+        "bring": bring,
+        "unwanted": bring,
+        "vanish": lambda name, path, text: bring(name, path, text, fetched=False),
+        "files": lambda: got([file["name"], file["hex"]] for message in do(do="sent") for file in message.get("files", [])),
+        "cut": lambda: fault(end=True),
+        "limit": lambda seconds="": fault(type="RATE_LIMIT_FAILURE", after=int(seconds) if seconds else None),
+        "html": lambda: fault(torn=True),
+        "reactions": lambda: "\n".join(reactions().values()),
+        "requests": lambda: str(len(do(do="known")["starts"])),
+    }, {"large": "signal-cli limits files itself", "everyone": "Signal has no such mention", "bot": "Signal has no bots", "elsewhere": "signal-cli fetches files",
+        "empty": "signal-cli writes lines", "huge": "signal-cli writes lines", "deep": "signal-cli writes lines",
+        "previews": "signal-cli makes none unless it is asked", "second": "signal-cli keeps others away from its directory", "half": "signal-cli connects again"})

@@ -343,7 +343,7 @@ def about(name):
     shares = {}
     for channel, ts in file.get("shares", []):
         shares.setdefault(channel, []).append({"ts": ts})
-    address = file.get("address") or "http://127.0.0.1:%s/files-pri/%s-%s/%s" % (read("port"), TEAM, name, urllib.parse.quote(file["name"]))
+    address = "http://127.0.0.1:%s/away/%s" % (read("port"), name) if file.get("address") == "away" else file.get("address") or "http://127.0.0.1:%s/files-pri/%s-%s/%s" % (read("port"), TEAM, name, urllib.parse.quote(file["name"]))
     return {"id": name, "name": file["name"], "mimetype": file["mime"], "size": file.get("size", len(file["data"])), "mode": "hosted", "url_private": address, "shares": {"private": shares}}
 
 def seen(message):
@@ -355,13 +355,18 @@ def seen(message):
     files = ["(file %s of %d bytes)" % (file["name"], file["size"]) for file in message.get("files", [])]
     return "\n".join((texts or [plain(message["text"])]) + files)
 
+def last():
+    """Ann's last message, and where it is."""
+    found = [(channel, message) for channel, messages in state.messages.items() for message in messages if message.get("user") == "U0ANN"]
+    return max(found, key=lambda one: one[1]["ts"])
+
 class Control:
     """What tests do with Slack."""
     def say(text="", person="U0ANN", channel="D0ANN", thread=None, files=(), **more):
         shared = []
         for file in files:
             name = "F%d" % state.number()
-            state.files[name] = {"name": file["name"], "mime": file.get("mime", "text/plain"), "data": file.get("text", "").encode(), "address": file.get("address")}
+            state.files[name] = {"name": file["name"], "mime": file.get("mime", "text/plain"), "data": open(file["path"], "rb").read() if "path" in file else file.get("text", "").encode(), "address": file.get("address")}
             if "size" in file:
                 state.files[name]["size"] = file["size"]
             shared.append(dict(about(name), **file.get("more", {})))
@@ -393,6 +398,19 @@ class Control:
     def channel(name, people, kind="channel"):
         state.channels[name] = {"people": people, "kind": kind}
         state.messages.setdefault(name, [])
+
+    def again():
+        """Slack tells of the last message once more."""
+        announce(*last())
+
+    def last():
+        return [last()[0], last()[1]["ts"]]
+
+    def files():
+        return [[file["name"], file["data"].hex()] for file in state.files.values() if "shares" in file]
+
+    def ours():
+        return [dict(message, channel=channel) for channel, messages in state.messages.items() for message in messages if message.get("bot_id") == BOT_ID]
 
     def messages(channel):
         return state.messages[channel]
@@ -463,6 +481,12 @@ class Server(http.server.BaseHTTPRequestHandler):
                 return self.file(path)
             if path.startswith("/actions/"):
                 return self.hook(path[9:], json.loads(body))
+            if path.startswith("/away/"):
+                return self.away(path[6:])
+            if path.startswith("/far/"):
+                with lock:
+                    state.log.append({"method": "far", "token": self.headers.get("Authorization") or "", "at": now()})
+                return self.send(200, state.files.get(path[5:], {}).get("data", b""), "text/plain")
             self.send(200 if path == "/login" else 404, LOGIN, "text/html")
         except Cut:
             self.close_connection = True
@@ -546,6 +570,12 @@ class Server(http.server.BaseHTTPRequestHandler):
             return self.end_headers()
         self.send(200, file["data"], file["mime"])
 
+    def away(self, name):
+        self.send_response(302)
+        self.send_header("Location", "http://localhost:%s/far/%s" % (read("port"), name))
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
     def hook(self, name, asked):
         with lock:
             hook = state.hooks.get(name)
@@ -596,9 +626,65 @@ if sys.argv[1] == "serve":
     threading.Thread(target=server.serve_forever, daemon=True).start()
     write("ready", "")
     sys.stdin.read()
-elif sys.argv[1] == "say":
-    do(do="say", text=escaped(sys.argv[2]))
-elif sys.argv[1] == "heard":
-    print("\n".join(do(do="heard")))
-else:
+elif sys.argv[1] == "do":
     print(json.dumps(do(**json.loads(sys.argv[2]))))
+else:
+    from people import DEEP, HUGE, got, play, spread
+
+    def write_to(text, channel="C0ALL", **more):
+        at = "" if channel[0] == "D" else "<@%s> " % BOT
+        do(do="say", text=at + escaped(text), channel=channel, **more)
+
+    def fault(**what):
+        do(do="fault", method="chat.postMessage", faults=[what])
+
+    def changed(what, **more):
+        channel, ts = do(do="last")
+        do(do=what, channel=channel, ts=ts, **more)
+
+    def reacted(text):
+        channel, ts = do(do="last")
+        do(do="event", type="reaction_added", user="U0ANN", reaction="thumbsup", item={"type": "message", "channel": channel, "ts": ts})
+
+    def bring(name, path, text, **more):
+        do(do="say", text=escaped(text), files=[dict({"name": name, "path": path}, **more)])
+
+    def press(label):
+        found = [m for m in do(do="ours") for block in m.get("blocks", []) for button in block.get("elements", []) if button["text"]["text"] == label][-1]
+        do(do="press", channel=found["channel"], ts=found["ts"], label=label)
+
+    play({
+        "say": lambda *texts: [write_to(text, "D0ANN") for text in texts] and None,
+        "heard": lambda: "\n".join(do(do="heard")),
+        "burst": lambda *texts: spread(texts, ["D0ANN", "C0ALL", "G0FEW"], write_to),
+        "stranger": lambda text: write_to(text, person="U0EVE"),
+        "forge": lambda text: write_to(text, person="U0EVE", senderId="U0ANN", metadata={"event_type": "x", "event_payload": {"senderId": "U0ANN"}}),
+        "bot": lambda text: write_to(text, person="U0BOB", bot_id="B0OTHER", subtype="bot_message"),
+        "repeat": lambda: do(do="again"),
+        "edit": lambda text: changed("change", text=escaped(text)),
+        "delete": lambda text: changed("delete"),
+        "react": reacted,
+        "mention": write_to,
+        "named": lambda text: do(do="say", text="hearth, " + text, channel="C0ALL"),
+        "everyone": lambda text: do(do="say", text="<!everyone> " + text, channel="C0ALL"),
+        "where": lambda: "C0ALL",
+        "bring": bring,
+        "unwanted": bring,
+        "large": bring,
+        "vanish": lambda name, path, text: bring(name, path, text, address="http://127.0.0.1:1/gone"),
+        "files": lambda: got(do(do="files")),
+        "elsewhere": lambda name, path, text: bring(name, path, text, address="away"),
+        "told": lambda: "\n".join(asked["token"] for asked in do(do="log", method="far") if asked["token"]),
+        "cut": lambda: fault(cut="after"),
+        "limit": lambda seconds="": fault(status=429, after=seconds or None),
+        "html": lambda: fault(status=502),
+        "empty": lambda: fault(html=""),
+        "huge": lambda: fault(html=HUGE),
+        "deep": lambda: fault(html=DEEP),
+        "pings": lambda: "\n".join(m["text"] for m in do(do="ours") if "<!" in json.dumps(m)),
+        "previews": lambda: "\n".join(m["text"] for m in do(do="ours") if "://" in m["text"] and m.get("unfurl") != [False, False]),
+        "press": press,
+        "reactions": lambda: "\n".join(name for m in do(do="ours") for name in m.get("reactions", [])),
+        "requests": lambda: str(len(do(do="log"))),
+        "half": lambda: do(do="half"),
+    }, {"meddle": "only its author can edit a message", "reply": "a reply is a message in a thread", "marked": "its history tells whether a message is there", "second": "Slack lets several programs use one account"})

@@ -4,12 +4,13 @@
 `serve DIRECTORY HEARTH` listens on a port of this machine and posts what people say to the port HEARTH, in order and each
 again until it is answered; the other words find it by the directory that WEBHOOK_PEOPLE names. `say TEXT`: Ann writes to
 the bot. `heard`: everything that the bot sent, as people see it."""
-import hashlib, hmac, json, os, queue, socket, sys, threading, time
+import base64, hashlib, hmac, json, os, queue, socket, sys, threading, time
 
 HERE = sys.argv[2] if sys.argv[1] == "serve" else os.environ["WEBHOOK_PEOPLE"]
 SECRET = b"the-secret-of-both"
 CHATS = ("ann",)
 LOCK = threading.Lock()
+FILES, REACTIONS, PREVIEWS, FAULTS, LAST = [], [], [], [], {}
 SHOWN, BY_ID = [], {}  # messages, and the id of each by Hearth's id
 SAID = queue.Queue()
 
@@ -41,11 +42,12 @@ def pass_on(port):
     """One message after the other: none overtakes one that Hearth puts off."""
     number = 0
     while True:
-        text = SAID.get()
-        number += 1
-        content = {"text": text, "senderId": "ann", "senderName": "Ann"}
+        said = SAID.get()
+        number += 0 if said.get("again") else 1
+        person, files = said.get("person", "ann"), said.get("files", [])
+        content = {"text": said["text"], "senderId": person, "senderName": "Ann", "attachments": files}
         message = {"id": "p%d" % number, "isMention": True, "content": content}
-        event = {"channelType": "kit", "platformId": "ann", "message": message}
+        event = {"channelType": "kit", "platformId": person, "message": message}
         while True:
             try:
                 status, headers, _ = request(port, "/v1/events", event)
@@ -61,6 +63,9 @@ def shown(asked):
     act = asked["act"]
     if act in ("typing", "subscribe"):
         return 200, {}
+    if act == "openDirect":
+        known = asked["userId"] in CHATS
+        return (200, {"platformId": asked["userId"]}) if known else (422, {"error": "there is no such person"})
     if act not in ("say", "ask", "edit", "react"):
         return 501, {"error": "that cannot be done here"}
     if asked["platformId"] not in CHATS:
@@ -74,10 +79,15 @@ def shown(asked):
                 return 422, {"error": "there is no such message"}
             if act == "edit":
                 SHOWN[at - 1] = asked["text"]
+            elif asked["text"] not in REACTIONS:
+                REACTIONS.append(asked["text"])
             BY_ID[asked["id"]] = asked["messageId"]
             return 200, {}
+        if asked.get("linkPreviews", False):
+            PREVIEWS.append(asked["text"])
         card = asked["card"] or {"title": "", "body": "", "options": []}
         lines = [card["title"], card["body"], asked["text"]] + ["[%s]" % option["label"] for option in card["options"]]
+        FILES.extend([file["name"], base64.b64decode(file["data"]).hex()] for file in asked["files"] if "data" in file)
         lines += ["<%s>" % file["name"] if "data" in file else "(no %s: %s)" % (file["name"], file["error"]) for file in asked["files"]]
         SHOWN.append("\n".join(line for line in lines if line))
         BY_ID[asked["id"]] = "b%d" % len(SHOWN)
@@ -85,10 +95,14 @@ def shown(asked):
 
 def people(asked):
     """What a person did, or everything that people see."""
-    if "say" in asked:
-        SAID.put(asked["say"])
     with LOCK:
-        return SHOWN
+        for said in asked.get("say", []):
+            SAID.put(said)
+            LAST.update(said)
+        if "again" in asked:
+            SAID.put(dict(LAST, again=True))
+        FAULTS.extend(asked.get("faults", []))
+        return {"shown": SHOWN, "files": FILES, "reactions": REACTIONS, "previews": PREVIEWS}
 
 def ask(asked):
     """The same for another process, which begins quickly without a client for HTTP."""
@@ -101,9 +115,33 @@ def ask(asked):
     return json.loads(answer)
 
 if sys.argv[1] != "serve":
-    heard = ask({"say": sys.argv[2]} if sys.argv[1] == "say" else {})
-    if sys.argv[1] == "heard":
-        print("\n".join(heard))
+    from people import DEEP, content, got, play, spread
+
+    def bring(name, path, text):
+        data = base64.b64encode(content(path)).decode()
+        ask({"say": [{"text": text, "files": [{"name": name, "mimeType": "application/octet-stream", "data": data}]}]})
+
+    def fault(status, body="", **headers):
+        ask({"faults": [[status, body, headers]]})
+
+    NO, OWN = "events of webhooks are messages only", "a webhook says itself who wrote"
+    play({
+        "say": lambda *texts: ask({"say": [{"text": text} for text in texts]}) and None,
+        "heard": lambda: "\n".join(ask({})["shown"]),
+        "burst": lambda *texts: spread(texts, ["ann", "bob", "eve", "joe", "sue"], lambda text, person: ask({"say": [{"text": text, "person": person}]})),
+        "stranger": lambda text: ask({"say": [{"text": text, "person": "eve"}]}) and None,
+        "repeat": lambda: ask({"again": True}) and None,
+        "bring": bring,
+        "files": lambda: got(ask({})["files"]),
+        "cut": lambda: fault(0),
+        "limit": lambda seconds="": fault(429, **({"Retry-After": seconds} if seconds else {})),
+        "html": lambda: fault(502, "<html>Bad Gateway</html>"),
+        "empty": lambda: fault(500),
+        "deep": lambda: fault(500, DEEP),
+        "previews": lambda: "\n".join(ask({})["previews"]),
+        "reactions": lambda: "\n".join(ask({})["reactions"]),
+    }, {"forge": OWN, "bot": OWN, "edit": NO, "delete": NO, "react": NO, "meddle": NO, "mention": OWN, "vanish": "a file is in its event", "unwanted": "a file is in its event", "large": "an event is smaller",
+        "elsewhere": "a file is in its event", "huge": "answers are short", "half": "events come to Hearth", "second": "the address is taken", "press": "events of buttons have tests of their own"})
     sys.exit()
 
 import http.client
@@ -120,11 +158,22 @@ class Network(BaseHTTPRequestHandler):
         stamp = self.headers.get("X-Hearth-Timestamp", "0")
         if not hmac.compare_digest(self.headers.get("X-Hearth-Signature", ""), sign(stamp, body)) or abs(time.time() - int(stamp)) > 300:
             return self.answer(401, {"error": "not signed by Hearth"})
-        self.answer(*shown(json.loads(body)))
+        asked = json.loads(body)
+        fault = FAULTS.pop(0) if FAULTS and asked["act"] not in ("typing", "subscribe") else None
+        if fault and fault[0]:
+            return self.answer(*fault)
+        found = shown(asked)
+        if fault:
+            # It was done, and the answer is lost.
+            self.close_connection = True
+            return self.connection.shutdown(2)
+        self.answer(*found)
 
-    def answer(self, status, value):
-        body = json.dumps(value).encode()
+    def answer(self, status, value, headers=()):
+        body = value.encode() if isinstance(value, str) else json.dumps(value).encode()
         self.send_response(status)
+        for name, text in dict(headers).items():
+            self.send_header(name, text)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

@@ -33,7 +33,7 @@ class Failed(Exception):
 class State:
     def __init__(self):
         self.sent, self.log, self.faults, self.files, self.read = [], [], {}, {}, []
-        self.reports, self.statuses, self.answers, self.count = [], [], [], 0
+        self.reports, self.statuses, self.answers, self.count, self.leaked = [], [], [], 0, []
         self.token, self.told, self.open = TOKEN, True, True  # `open`: within 24 hours of the last message
 
     def number(self):
@@ -195,6 +195,11 @@ class Api(http.server.BaseHTTPRequestHandler):
     def attend(self, body=b""):
         # The version can be any; the rest is the way.
         way = urllib.parse.urlsplit(self.path).path.split("/")[1:]
+        if way[0] == "told":
+            state.leaked.extend([self.headers["authorization"]] if "authorization" in self.headers else [])
+            return self.reply(200, state.files[way[1]]["bytes"])
+        if way[0] == "files" and way[1].startswith("away-"):
+            return self.reply(302, b"", {"location": "http://localhost:%s/told/%s" % (read("port"), way[1][5:])})
         name = "files" if way[0] == "files" else way[2] if len(way) > 2 else "number" if way[1] in (NUMBER, OTHER) else "file"
         with lock:
             asked = json.loads(body) if name == "messages" else None
@@ -235,7 +240,7 @@ class Api(http.server.BaseHTTPRequestHandler):
         if name == "files":
             return file["bytes"]
         # D media: the address works for 5 minutes, and wants the token.
-        url = file.get("url") or "http://127.0.0.1:%s/files/%s" % (read("port"), way[1])
+        url = "http://127.0.0.1:%s/files/away-%s" % (read("port"), way[1]) if file.get("url") == "away" else file.get("url") or "http://127.0.0.1:%s/files/%s" % (read("port"), way[1])
         return {"messaging_product": "whatsapp", "url": url, "mime_type": file["mime"], "file_size": file.get("size", len(file["bytes"])), "id": way[1]}
 
     def do_GET(self):
@@ -263,7 +268,7 @@ class Control:
         """A person writes, perhaps with a file, or by a button; the report comes so many times."""
         if file is not None:
             name = str(800000000 + state.number())
-            state.files[name] = {"bytes": file.get("text", "").encode(), "mime": file.get("mime", "text/plain"), **{key: file[key] for key in ("gone", "url", "size") if key in file}}
+            state.files[name] = {"bytes": open(file["path"], "rb").read() if "path" in file else file.get("text", "").encode(), "mime": file.get("mime", "text/plain"), **{key: file[key] for key in ("gone", "url", "size") if key in file}}
             kind = file.get("kind", "document")
             shown = {"id": name, "mime_type": state.files[name]["mime"], "sha256": "x", **({"filename": file["name"]} if "name" in file else {}), **({"caption": text} if text else {})}
             more = dict({"type": kind, kind: shown, "text": None}, **more)
@@ -277,7 +282,15 @@ class Control:
         if secret is not None:
             return {"id": written["id"], "status": post(body, signed(body, secret) if secret else None)}
         state.reports.extend([body] * times)
+        state.last = body
         return {"id": written["id"]}
+
+    def again():
+        """The last report once more."""
+        state.reports.append(state.last)
+
+    def files():
+        return [[found["content"].get("filename", ""), state.files[found["content"]["id"]]["bytes"].hex()] for found in state.sent if "id" in found["content"]]
 
     def batch(texts, person=ANN):
         """Several messages in one report, the newest first (P)."""
@@ -324,7 +337,7 @@ class Control:
         return [seen(found) for found in state.sent]
 
     def known():
-        return {"reports": len(state.reports), "statuses": len(state.statuses), "answers": state.answers[-20:], "read": state.read}
+        return {"reports": len(state.reports), "statuses": len(state.statuses), "answers": state.answers[-20:], "read": state.read, "leaked": state.leaked}
 
 class Operations(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
@@ -377,9 +390,52 @@ if sys.argv[1] == "serve":
         threading.Thread(target=work, daemon=True).start()
     write("ready", "")
     sys.stdin.read()
-elif sys.argv[1] == "say":
-    do(do="say", text=sys.argv[2])
-elif sys.argv[1] == "heard":
-    print("\n".join(do(do="heard")))
-else:
+elif sys.argv[1] == "do":
     print(json.dumps(do(**json.loads(sys.argv[2]))))
+else:
+    from people import got, play, spread
+
+    def fault(**what):
+        do(do="fault", name="messages", faults=[what])
+
+    def bring(name, path, text, **more):
+        do(do="say", text=text, file=dict({"name": name, "path": path, "mime": "application/octet-stream"}, **more))
+
+    def press(label):
+        found = [found["content"]["action"] for found in do(do="sent") if found["kind"] == "interactive"][-1]
+        rows = [("list_reply", row) for section in found.get("sections", []) for row in section["rows"]]
+        rows += [("button_reply", button["reply"]) for button in found.get("buttons", [])]
+        kind, row = [one for one in rows if one[1]["title"] == label][0]
+        do(do="say", press=[kind, row["id"], row["title"]])
+
+    def reactions():
+        """One of each message: another one replaces it."""
+        sent = do(do="sent")
+        known = {found["id"] for found in sent}
+        return {found["content"]["message_id"]: found["text"] for found in sent if found["kind"] == "reaction" and found["content"]["message_id"] in known}
+
+    play({
+        "say": lambda *texts: [do(do="say", text=text) for text in texts] and None,
+        "heard": lambda: "\n".join(do(do="heard")),
+        "burst": lambda *texts: spread(texts, [ANN, EVE, BOB], lambda text, person: do(do="say", text=text, person=person)),
+        "stranger": lambda text: do(do="say", text=text, person=EVE) and None,
+        "forge": lambda text: do(do="say", text=text, person=EVE, senderId=ANN) and None,
+        "repeat": lambda: do(do="again"),
+        "react": lambda text: do(do="say", type="reaction", reaction={"message_id": "wamid.x", "emoji": "👍"}) and None,
+        "bring": bring,
+        "unwanted": bring,
+        "large": bring,
+        "vanish": lambda name, path, text: bring(name, path, text, gone=True),
+        "files": lambda: got(do(do="files")),
+        "elsewhere": lambda name, path, text: bring(name, path, text, url="away"),
+        "told": lambda: "\n".join(do(do="known")["leaked"]),
+        "cut": lambda: fault(cut=True),
+        "limit": lambda seconds="": fault(code=130429, status=429, headers={"Retry-After": seconds} if seconds else {}),
+        "html": lambda: fault(html=502),
+        "previews": lambda: "\n".join(found["text"] for found in do(do="sent") if found["preview"]),
+        "press": press,
+        "reactions": lambda: "\n".join(reactions().values()),
+        "requests": lambda: str(len(do(do="log"))),
+    }, {"edit": "the Cloud API tells of no edits", "delete": "the Cloud API tells of no deletions", "meddle": "the Cloud API tells of no edits",
+        "mention": "the Cloud API has no groups", "bot": "the Cloud API has no bots", "half": "WhatsApp connects to the bridge",
+        "second": "WhatsApp connects to one address"})

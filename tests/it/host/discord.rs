@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use serde_json::{Value, json};
 
-use super::bridge_programs::{self, kill, kit, running};
+use super::bridge_programs::{self, kill, kit_within, running};
 use super::stand_in::StandIn;
 use super::{wait_for, wait_for_or};
 
@@ -27,11 +27,20 @@ impl Discord {
 
     /// Runs the kit.
     pub(crate) fn test(&self) -> Value {
+        self.kit("60", "", &[])
+    }
+
+    /// The same for one case, with a bridge that a script in Python changes.
+    pub(crate) fn test_broken(&self, script: &[&str], only: &str) -> Value {
+        self.kit("8", only, &[&["python3"], script].concat())
+    }
+
+    fn kit(&self, seconds: &str, only: &str, before: &[&str]) -> Value {
         let settings = json!({ "server": self.server() }).to_string();
         let bridge = bridge_programs::program("networks").display().to_string();
         let token = self.secret("token");
-        let words = ["--network", SERVER, "--settings", &settings, "--chat", DIRECT, "--token", &token];
-        kit(&self.host, &words, &[&bridge, "discord"])
+        let words = ["--network", SERVER, "--settings", &settings, "--chat", DIRECT, "--token", &token, "--only", only];
+        kit_within(&self.host, seconds, &words, &[before, &[&bridge, "discord"]].concat())
     }
 
     /// Asks or changes something.

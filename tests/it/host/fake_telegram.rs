@@ -67,6 +67,8 @@ struct State {
     token: String,
     next_update: i64,
     updates: BTreeMap<i64, Value>,
+    /// What a person wrote last.
+    last: Value,
     calls: Vec<Call>,
     faults: BTreeMap<String, VecDeque<Fault>>,
     /// What is shown: chat, message, and its content.
@@ -191,20 +193,63 @@ impl Shared {
         self.state.lock().unwrap()
     }
 
-    /// What Ann writes, if anything, and everything that she sees.
+    /// What happens among people, if anything, and everything that they see and the bot did.
     fn people(&self, asked: &Value) -> Value {
         let mut state = self.lock();
-        if let Some(text) = asked["say"].as_str() {
+        let all = |name: &str| asked[name].as_array().cloned().unwrap_or_default();
+        for file in all("files") {
+            let word = |name: &str| file[name].as_str().unwrap_or_default().to_owned();
+            state.files.insert(word("id"), (word("path"), unhex(&word("hex"))));
+        }
+        for fault in all("faults") {
+            let method = fault["method"].as_str().unwrap_or_default().to_owned();
+            state.faults.entry(method).or_default().push_back(fault_of(&fault));
+        }
+        let again = asked["again"].is_object().then(|| state.last.clone());
+        for mut update in all("updates").into_iter().chain(again) {
             let number = state.next_update;
             state.next_update += 1;
-            let ann = json!({ "id": 9, "is_bot": false, "first_name": "Ann" });
-            let chat = json!({ "id": 123, "type": "private", "first_name": "Ann" });
-            let message =
-                json!({ "message_id": number, "date": 1_700_000_000, "text": text, "from": ann, "chat": chat });
-            state.add(number, json!({ "message": message }));
-            self.changed.notify_all();
+            if update["message"].is_object() && update["message"]["message_id"].is_null() {
+                update["message"]["message_id"] = json!(number);
+                state.last = update.clone();
+            }
+            state.add(number, update);
         }
-        state.shown.iter().filter(|(place, ..)| place == "123").map(|(.., what)| what.clone()).collect()
+        self.changed.notify_all();
+        let called = |name: &'static str| {
+            state.calls.iter().filter(move |call| call.method == name).map(|call| call.parameters.clone())
+        };
+        let files = state.calls.iter().flat_map(|call| &call.files).map(|(_, name, bytes)| json!([name, hex(bytes)]));
+        let shown = state.shown.iter().filter(|(place, ..)| place == "123").map(|(_, id, what)| {
+            let mut what = what.clone();
+            what["message_id"] = json!(id);
+            what
+        });
+        let said: Vec<Value> = called("sendMessage").chain(called("editMessageText")).collect();
+        json!({
+            "shown": shown.collect::<Vec<_>>(),
+            "files": files.collect::<Vec<_>>(),
+            "reactions": called("setMessageReaction").collect::<Vec<_>>(),
+            "said": said,
+            "last": state.last["message"],
+        })
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    text.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
+}
+
+/// A fault that people asked for.
+fn fault_of(asked: &Value) -> Fault {
+    match (asked["status"].as_u64(), asked["body"].as_str()) {
+        (None, _) => Fault::LoseAnswer,
+        (Some(status), Some(body)) => Fault::Say(u16::try_from(status).unwrap(), body.to_owned()),
+        (Some(status), None) => Fault::Error(u16::try_from(status).unwrap(), "a test", asked["more"].clone()),
     }
 }
 

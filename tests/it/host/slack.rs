@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::bridge_programs::kit;
+use super::bridge_programs::{kit_within, program};
 use super::stand_in::StandIn;
 
 const PEOPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/slack_server.py");
@@ -22,11 +22,21 @@ impl Slack {
 
     /// Runs the kit.
     pub(crate) fn test(&self, bridge: &Path) -> Value {
+        self.kit("60", "", &[&bridge.display().to_string(), "slack"])
+    }
+
+    /// The same for one case, with a bridge that a script in Python changes.
+    pub(crate) fn test_broken(&self, script: &[&str], only: &str) -> Value {
+        let bridge = program("networks").display().to_string();
+        self.kit("8", only, &[&["python3"], script, &[&bridge, "slack"]].concat())
+    }
+
+    fn kit(&self, seconds: &str, only: &str, bridge: &[&str]) -> Value {
         let settings = json!({ "server": self.server() }).to_string();
         let (token, secret) = (self.secret("token-bot"), self.secret("token-app"));
         let words =
             ["--network", PEOPLE, "--settings", &settings, "--token", &token, "--secret", &secret, "--chat", DIRECT];
-        kit(&self.host, &words, &[&bridge.display().to_string(), "slack"])
+        kit_within(&self.host, seconds, &[&words[..], &["--only", only]].concat(), bridge)
     }
 }
 

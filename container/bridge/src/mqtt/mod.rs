@@ -4,7 +4,7 @@
 //! restart of either side. So no cursor is needed. What Hearth sends has an id, and what the broker has confirmed is
 //! remembered on disk: a repeat is answered and not sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
@@ -120,9 +120,12 @@ struct Incoming {
     /// Its packet, unless the broker gives no guarantee.
     packet: Option<u16>,
     event: Event,
-    /// When it is passed on again, if it was put off.
+    /// When it is passed on, if it waits: it was put off, or is behind another one.
     again: Option<Duration>,
 }
+
+/// The field of an event with its chat.
+const CHAT: &str = "platformId";
 
 struct Bridge {
     daemon: Daemon,
@@ -367,7 +370,9 @@ impl Bridge {
             return Ok(());
         }
         self.seq += 1;
-        let again = (self.incoming.len() >= crate::UNACKED_MAX).then(now);
+        // One of the same chat may be put off, and would come after this one.
+        let is_behind = self.incoming.values().any(|known| known.event.rest.get(CHAT) == event.rest.get(CHAT));
+        let again = (is_behind || self.incoming.len() >= crate::UNACKED_MAX).then(now);
         self.incoming.insert(self.seq, Incoming { packet, event, again });
         if again.is_none() { self.pass_on(self.seq) } else { Ok(()) }
     }
@@ -379,12 +384,17 @@ impl Bridge {
         self.daemon.send(&FromBridge::Event { event, seq, cursors: crate::Cursors::new() })
     }
 
-    /// Passes on what was put off, in order, as far as there is room.
+    /// Passes on what waits: the first one of each chat, as far as there is room.
     fn pass_on_again(&mut self) -> io::Result<()> {
         let waiting = self.incoming.values().filter(|incoming| incoming.again.is_none()).count();
         let room = crate::UNACKED_MAX.saturating_sub(waiting);
         let moment = now();
-        let due = self.incoming.iter().filter(|(_, incoming)| incoming.again.is_some_and(|again| again <= moment));
+        let mut chats = BTreeSet::new();
+        let first = self
+            .incoming
+            .iter()
+            .filter(|(_, incoming)| chats.insert(incoming.event.rest.get(CHAT).and_then(serde_json::Value::as_str)));
+        let due = first.filter(|(_, incoming)| incoming.again.is_some_and(|again| again <= moment));
         let due: Vec<u64> = due.map(|(seq, _)| *seq).take(room).collect();
         due.into_iter().try_for_each(|seq| self.pass_on(seq))
     }

@@ -35,8 +35,17 @@ pub(super) fn read(channel: &ChannelName, deliver: Deliver) -> Result<Delivery, 
         content: RawJson::trusted(serde_json::json!({ "text": deliver.text }).to_string()),
         text: deliver.text,
         // What is gone has a name that no file has.
-        files: deliver.files.into_iter().map(|SentFile { name, path, .. }| path.unwrap_or(name)).collect(),
+        files: deliver.files.into_iter().map(placed).collect(),
     })
+}
+
+/// The directory of a file that keeps its name there.
+pub(super) fn directory_of(path: &str) -> String {
+    format!("{path}.named")
+}
+
+fn placed(SentFile { name, path, .. }: SentFile) -> String {
+    path.map_or(name.clone(), |path| format!("{}/{name}", directory_of(&path)))
 }
 
 fn shown(shown: ShownCard) -> Result<Card, String> {

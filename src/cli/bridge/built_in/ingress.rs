@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hearth_bridge::program::FrameWriter;
-use hearth_bridge::{Action, Cursors, Event, FromBridge, Outcome, Sender, Sent, ToBridge};
+use hearth_bridge::{Action, Cursors, Event, FromBridge, GivenFile, Opened, Outcome, Sender, Sent, ToBridge};
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
 use crate::channel::intake::{Ingress, NotTaken, Pending, Pressed};
 use crate::model::address::{ForeignId, UserId};
-use crate::model::content::{Attachment, BlobId};
+use crate::model::content::{Attachment, BlobId, FileBytes};
 use crate::model::delivery::{Attempt, Delivery, DeliveryResult};
 use crate::model::id::{BodyId, OutboundId};
 use crate::model::input::{InboundEvent, Press};
@@ -23,6 +24,7 @@ struct Open {
     last: u64,
     questions: BTreeMap<u64, oneshot::Sender<ToBridge>>,
     deliveries: BTreeMap<OutboundId, Sending>,
+    direct: BTreeMap<UserId, u64>,
 }
 
 /// A delivery: its id for the kit, and its files.
@@ -34,19 +36,39 @@ struct Sending {
 /// The way to the kit.
 pub(super) struct Frames {
     writer: FrameWriter,
+    /// The directory for files of both directions.
+    files: PathBuf,
     open: Mutex<Open>,
     /// Whether the kit knows that the channel is ready: nothing may come before.
     is_ready: watch::Sender<bool>,
+    /// Nothing is taken any more.
+    is_stopped: AtomicBool,
 }
 
 impl Frames {
-    pub(super) fn new(writer: FrameWriter) -> Arc<Self> {
-        Arc::new(Self { writer, open: Mutex::default(), is_ready: watch::Sender::new(false) })
+    pub(super) fn new(writer: FrameWriter, files: PathBuf) -> Arc<Self> {
+        Arc::new(Self {
+            writer,
+            files,
+            open: Mutex::default(),
+            is_ready: watch::Sender::new(false),
+            is_stopped: AtomicBool::new(false),
+        })
     }
 
     /// Lets messages pass.
     pub(super) fn ready(&self) {
         self.is_ready.send_replace(true);
+    }
+
+    /// Takes no more messages, as the daemon while it ends.
+    pub(super) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+    }
+
+    /// Asks for a direct chat by a number of the kit.
+    pub(super) fn opens(&self, user: UserId, seq: u64) {
+        self.lock().direct.insert(user, seq);
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -62,6 +84,9 @@ impl Frames {
     async fn ask(&self, question: impl FnOnce(u64) -> FromBridge) -> Result<ToBridge, NotTaken> {
         // The sender lives as long as this.
         drop(self.is_ready.subscribe().wait_for(|ready| *ready).await);
+        if self.is_stopped.load(Ordering::SeqCst) {
+            return Err(NotTaken::Later("Hearth is ending".to_owned()));
+        }
         let (told, answer) = oneshot::channel();
         let seq = {
             let mut open = self.lock();
@@ -134,8 +159,17 @@ impl Ingress for Frames {
         })
     }
 
-    fn keep(&self, _bytes: Vec<u8>) -> Pending<'_, Result<Result<BlobId, String>, NotTaken>> {
-        Box::pin(async { Ok(Err("the kit keeps no files of people".to_owned())) })
+    fn keep(&self, bytes: Vec<u8>) -> Pending<'_, Result<Result<BlobId, String>, NotTaken>> {
+        let number = {
+            let mut open = self.lock();
+            open.last += 1;
+            open.last
+        };
+        // Not its digest: the kit compares the bytes.
+        let name = format!("{number:064x}");
+        let kept = std::fs::write(self.files.join(&name), bytes).map_err(|error| error.to_string());
+        let kept = kept.and_then(|()| BlobId::parse(&name).ok_or(name));
+        Box::pin(async { Ok(kept) })
     }
 
     fn fetched(&self, _body: BodyId, _files: Vec<Attachment>) -> Pending<'_, Result<(), NotTaken>> {
@@ -145,7 +179,7 @@ impl Ingress for Frames {
     fn outcome(&self, delivery: OutboundId, attempt: Attempt, result: DeliveryResult) {
         let Some((id, files)) = self.lock().deliveries.get_mut(&delivery).map(Sending::ended) else { return };
         // Hearth itself removes the files of other channels.
-        files.iter().for_each(|file| drop(std::fs::remove_file(file)));
+        files.iter().for_each(|file| drop(std::fs::remove_dir_all(file)));
         let (result, message, why) = match result {
             DeliveryResult::Delivered { platform_message } => (Sent::Delivered, platform_message, None),
             DeliveryResult::Absent => (Sent::Absent, None, None),
@@ -159,7 +193,14 @@ impl Ingress for Frames {
         self.send(&FromBridge::Outcome { outcome });
     }
 
-    fn direct_opened(&self, _user: UserId, _chat: Result<ForeignId, String>) {}
+    fn direct_opened(&self, user: UserId, chat: Result<ForeignId, String>) {
+        let Some(seq) = self.lock().direct.remove(&user) else { return };
+        let (platform_id, why) = match chat {
+            Ok(chat) => (Some(chat.as_str().to_owned()), None),
+            Err(why) => (None, Some(why)),
+        };
+        self.send(&FromBridge::Opened { opened: Opened { seq, platform_id, why } });
+    }
 
     fn reachable(&self) {}
 }
@@ -185,7 +226,7 @@ fn routed(event: &InboundEvent) -> RouteReport {
 
 /// A message as a bridge would pass it on: the sender is beside it.
 fn read(event: InboundEvent) -> Event {
-    let InboundEvent { source, platform_message, content, mention, group, .. } = event;
+    let InboundEvent { source, platform_message, content, mention, group, attachments, .. } = event;
     let payload: Value = serde_json::from_str(content.raw.as_str()).unwrap_or_default();
     let message = json!({
         "id": platform_message.map(|id| id.as_str().to_owned()),
@@ -201,5 +242,15 @@ fn read(event: InboundEvent) -> Event {
     ];
     let sender =
         content.sender.map(|id| Sender { id: id.as_str().to_owned(), name: content.sender_name, verified: true });
-    Event { sender, files: Vec::new(), rest: rest.into() }
+    Event { sender, files: attachments.into_iter().map(given).collect(), rest: rest.into() }
+}
+
+/// A file of a message.
+fn given(file: Attachment) -> GivenFile {
+    let (path, error) = match file.blob {
+        FileBytes::Stored(blob) => (Some(blob.as_str().to_owned()), None),
+        FileBytes::Missing(why) => (None, Some(why)),
+        FileBytes::Remote(id) => (None, Some(format!("it is still at its network: {id}"))),
+    };
+    GivenFile { name: Some(file.name), mime: file.mime, path, error }
 }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use hearth_bridge::program::Daemon;
 use hearth_bridge::program::run::{failed, greet};
-use hearth_bridge::{Attempted, Capabilities, Choice, FromBridge, Hello, Idempotency, PROTOCOL, Pong, Ready, ToBridge};
+use hearth_bridge::{
+    Attempted, Capabilities, Choice, FromBridge, Hello, Idempotency, PROTOCOL, Pong, Ready, SentFile, ToBridge,
+};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::channel::intake::Ingress;
@@ -17,7 +19,7 @@ use crate::channel::{Channel, telegram, webhook};
 use crate::cli::log::{self, LogFormat};
 use crate::cli::{Done, Failure};
 use crate::clock;
-use crate::model::address::{Address, ChannelName, ForeignId};
+use crate::model::address::{Address, ChannelName, ForeignId, UserId};
 use crate::model::channel::{self, ChannelKind, OnUncertain};
 use crate::model::id::SessionId;
 use ingress::Frames;
@@ -64,7 +66,7 @@ pub(super) fn run(built_in: BuiltIn) -> Done {
     log::start(true, LogFormat::Text);
     let mut daemon = Daemon::inherited()?;
     let Some(hello) = greet(&mut daemon, built_in.kind().as_str())? else { return Ok(()) };
-    let frames = Frames::new(daemon.writer());
+    let frames = Frames::new(daemon.writer(), PathBuf::from(&hello.files));
     let tokio = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     match start(built_in, &tokio, &hello, &frames) {
         Ok(running) => {
@@ -150,8 +152,7 @@ impl Running {
         match frame {
             ToBridge::Deliver { deliver } => {
                 let begun = Attempted { id: deliver.id.clone(), attempt: deliver.attempt };
-                let files = deliver.files.iter().filter_map(|file| file.path.as_ref());
-                let files = files.map(|path| self.files.join(path)).collect();
+                let files = self.named(&deliver.files)?;
                 let delivery = delivery::read(&self.name, *deliver).map_err(Failure::Failed)?;
                 frames.begin(&delivery, files);
                 // The daemon stores that an attempt begins before the channel gets it.
@@ -168,10 +169,31 @@ impl Running {
                 let heard = health.last_contact.map(|at| at.to_string());
                 daemon.send(&FromBridge::Pong { pong: ping, rest: Pong { heard, down: health.failure } })?;
             }
-            ToBridge::StopTaking { .. } => self.channel.stop_taking(),
+            ToBridge::StopTaking { .. } => {
+                frames.stop();
+                self.channel.stop_taking();
+            }
+            ToBridge::OpenDirect { open_direct, seq } => {
+                let user = UserId::new(self.name.clone(), id(open_direct.user_id)?);
+                frames.opens(user.clone(), seq);
+                self.channel.open_direct(user);
+            }
             answer => frames.answer(answer),
         }
         Ok(())
+    }
+
+    /// Gives files their names, each in a directory of its own. Returns these directories.
+    fn named(&self, files: &[SentFile]) -> Result<Vec<PathBuf>, Failure> {
+        let mut directories = Vec::new();
+        for file in files {
+            let Some(path) = &file.path else { continue };
+            let directory = self.files.join(delivery::directory_of(path));
+            std::fs::create_dir_all(&directory)?;
+            std::fs::rename(self.files.join(path), directory.join(&file.name))?;
+            directories.push(directory);
+        }
+        Ok(directories)
     }
 
     /// Waits until the channel listens no more, so that another instance can.

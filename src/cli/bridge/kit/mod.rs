@@ -21,53 +21,77 @@ use crate::daemon::references;
 use network::Network;
 use peer::Kept;
 
+mod files;
 mod inbound;
 mod life;
 mod network;
 mod outbound;
 mod peer;
+mod steps;
 
-/// The result of a case.
-enum Verdict {
-    /// The bridge does what the contract says.
-    Passed,
-    /// It does not.
+/// Why a case ended before it passed.
+enum Stop {
+    /// The bridge does not do what the contract says.
     Failed(String),
     /// It cannot be said, or does not apply.
-    NotTried(&'static str),
+    NotTried(String),
 }
 
-impl Verdict {
-    const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Failed(_) => "failed",
-            Self::NotTried(_) => "not_tried",
-        }
+impl From<String> for Stop {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
     }
 }
 
-/// A case: its name, what it checks, and how.
+impl From<&str> for Stop {
+    fn from(why: &str) -> Self {
+        Self::Failed(why.to_owned())
+    }
+}
+
+/// The result of a case.
+type Tried = Result<(), Stop>;
+
+/// A case: its number in the contract, if it has one, its name, what it checks, and how.
 struct Case {
+    number: Option<u8>,
     name: &'static str,
     checks: &'static str,
-    run: fn(&Kit<'_>) -> Result<Verdict, String>,
+    run: fn(&Kit<'_>) -> Tried,
+}
+
+impl Case {
+    const fn new(number: u8, name: &'static str, checks: &'static str, run: fn(&Kit<'_>) -> Tried) -> Self {
+        Self { number: Some(number), name, checks, run }
+    }
+
+    /// One that is not in the contract's list.
+    const fn besides(name: &'static str, checks: &'static str, run: fn(&Kit<'_>) -> Tried) -> Self {
+        Self { number: None, name, checks, run }
+    }
 }
 
 /// Cases about frames and processes of bridges, which a channel of the daemon does not have.
 const OF_BRIDGES: [&str; 3] = ["protocol", "unknown", "daemon-killed"];
+
+/// All cases, in the order of the contract. Nothing may follow the last ones.
+const CASES: [&[Case]; 5] = [inbound::CASES, files::CASES, outbound::CASES, life::CASES, life::AT_LAST];
 
 /// What all cases share.
 struct Kit<'a> {
     paths: &'a Paths,
     command: Vec<String>,
     directory: PathBuf,
+    /// For files of people.
+    scratch: PathBuf,
     hold: Hold,
     /// How long the bridge may take to answer.
     patience: Duration,
     settings: serde_json::Map<String, serde_json::Value>,
     token: String,
     secret: Option<String>,
+    /// Whether the network asks for the token or the secret.
+    has_token: bool,
     network: Option<Network>,
     chat: Mutex<Option<String>>,
     cursors: Kept,
@@ -82,6 +106,8 @@ struct Kit<'a> {
 /// A result in JSON output.
 #[derive(Debug, Serialize)]
 struct ResultJson {
+    /// In the contract.
+    number: Option<u8>,
     case: &'static str,
     checks: &'static str,
     /// `passed`, `failed` or `not_tried`.
@@ -93,31 +119,27 @@ struct ResultJson {
 pub(super) fn test(paths: &Paths, args: &TestArgs, json: bool) -> Done {
     let scratch = TempDir::create(Purpose::Bridge)?;
     let kit = Kit::new(paths, args, scratch.path())?;
-    let cases = life::CASES.iter().chain(inbound::CASES).chain(outbound::CASES).chain(life::AT_LAST);
+    let cases = CASES.iter().copied().flatten();
     let cases = cases.filter(|case| args.only.as_ref().is_none_or(|only| case.name.contains(only.as_str())));
     let mut results = Vec::new();
     for case in cases {
-        let verdict = if args.built_in.is_some() && OF_BRIDGES.contains(&case.name) {
-            Verdict::NotTried("part of the daemon")
+        let tried = if args.built_in.is_some() && OF_BRIDGES.contains(&case.name) {
+            Err(Stop::NotTried("part of the daemon".to_owned()))
         } else {
-            (case.run)(&kit).unwrap_or_else(Verdict::Failed)
+            (case.run)(&kit)
         };
-        let (tone, mark) = match verdict {
-            Verdict::Passed => (Tone::Good, "passed"),
-            Verdict::Failed(_) => (Tone::Bad, "FAILED"),
-            Verdict::NotTried(_) => (Tone::Warning, "not tried"),
-        };
-        let result = verdict.as_str();
-        let detail = match verdict {
-            Verdict::Passed => None,
-            Verdict::Failed(why) => Some(why),
-            Verdict::NotTried(why) => Some(why.to_owned()),
+        let (tone, mark, result, detail) = match tried {
+            Ok(()) => (Tone::Good, "passed", "passed", None),
+            Err(Stop::Failed(why)) => (Tone::Bad, "FAILED", "failed", Some(why)),
+            Err(Stop::NotTried(why)) => (Tone::Warning, "not tried", "not_tried", Some(why)),
         };
         if !json {
             let colon = detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default();
-            print::toned(tone, &format!("{mark:10}"), &format!("{:18} {}{colon}", case.name, case.checks))?;
+            let number = case.number.map(|number| number.to_string()).unwrap_or_default();
+            let name = format!("{number:>2} {:18}", case.name);
+            print::toned(tone, &format!("{mark:10}"), &format!("{name} {}{colon}", case.checks))?;
         }
-        results.push(ResultJson { case: case.name, checks: case.checks, result, detail });
+        results.push(ResultJson { number: case.number, case: case.name, checks: case.checks, result, detail });
     }
     let failed = results.iter().filter(|result| result.result == "failed").count();
     if json {
@@ -169,12 +191,14 @@ impl<'a> Kit<'a> {
             paths,
             command,
             directory: args.directory.as_ref().map_or_else(|| scratch.join("bridge"), |own| typed.join(own)),
+            scratch: scratch.to_owned(),
             hold: if args.unconfined { Hold::Unconfined } else { Hold::Confined },
             patience,
             settings,
             token,
             secret,
-            network: args.network.as_ref().map(|program| Network { program: typed.join(program), patience }),
+            has_token: args.token.is_some() || args.secret.is_some(),
+            network: args.network.as_ref().map(|program| Network::new(typed.join(program), patience)),
             chat: Mutex::new(args.chat.clone()),
             cursors: Mutex::default(),
             output: Arc::default(),
@@ -199,13 +223,23 @@ impl<'a> Kit<'a> {
         format!("{what} {:08x} {}", self.run & 0xffff_ffff, self.number())
     }
 
-    fn chat(&self) -> Option<String> {
-        self.chat.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn chat(&self) -> Result<String, Stop> {
+        let chat = self.chat.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        chat.ok_or_else(|| Stop::NotTried("it needs --network or --chat".to_owned()))
+    }
+
+    fn network(&self) -> Result<&Network, Stop> {
+        self.network.as_ref().ok_or_else(|| Stop::NotTried("it needs --network".to_owned()))
     }
 
     /// Remembers the chat of the first message.
     fn met(&self, chat: &str) {
         self.chat.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| chat.to_owned());
+    }
+
+    /// The directory for files of both directions.
+    fn files(&self) -> PathBuf {
+        self.directory.join("files")
     }
 
     fn cursors(&self) -> Cursors {

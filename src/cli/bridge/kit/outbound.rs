@@ -1,220 +1,413 @@
 //! Cases about messages of agents.
 
-use hearth_bridge::{CardOption, Choice, Deliver, DeliverAct, Idempotency, Sent, SentFile, ShownCard, ToBridge};
+use std::time::Duration;
 
+use hearth_bridge::{
+    CardOption, Choice, Deliver, DeliverAct, FromBridge, Idempotency, Named, Outcome, Sent, ShownCard, ToBridge,
+};
+
+use super::network::Network;
 use super::peer::Peer;
-use super::{Case, Kit, Verdict};
+use super::steps::once;
+use super::{Case, Kit, Stop, Tried};
+use crate::clock::Stopwatch;
 
-const NEEDS_CHAT: Verdict = Verdict::NotTried("it needs --network or --chat");
-const NEEDS_NETWORK: Verdict = Verdict::NotTried("it needs --network");
+/// A year in seconds: a network that asks for this is wrong.
+const YEAR: &str = "31536000";
+/// The longest pause that a bridge may ask for: a day, and a moment.
+const PAUSE_MAX: u64 = 86_460;
 
 pub(super) const CASES: &[Case] = &[
-    Case { name: "say", checks: "a text is sent once, with `begun` before its outcome", run: say },
-    Case {
-        name: "again",
-        checks: "the same delivery again, under way or done, is one message with one id",
-        run: again,
-    },
-    Case { name: "again-restarted", checks: "the same after a kill is as its capability says", run: again_restarted },
-    Case { name: "long", checks: "a text of 20,000 characters is sent whole, or refused", run: long },
-    Case { name: "card", checks: "a card is shown with all its options, or refused", run: card },
-    Case { name: "edit", checks: "an edit is made if it can, else refused", run: edit },
-    Case { name: "react", checks: "a reaction has an outcome", run: react },
-    Case {
-        name: "file",
-        checks: "a file has an outcome and is removed; one that is gone does not lose the text",
-        run: file,
-    },
-    Case { name: "nowhere", checks: "a chat that does not exist has an outcome, and holds nothing up", run: nowhere },
+    Case::new(22, "direct", "a direct chat with a person is opened, and one with no one is not", direct),
+    Case::new(27, "say", "a text is sent once, with `begun` before its outcome", say),
+    Case::new(28, "again", "the same delivery again, under way or done, is one message with one id", again),
+    Case::new(28, "again-restarted", "the same after a kill is as its capability says", again_restarted),
+    Case::new(29, "cut", "without an answer of the network a repeat is as its capability says", cut),
+    Case::new(30, "busy", "what the network refused before it took anything is `retry`", busy),
+    Case::new(31, "killed-begun", "killed after `begun`, a repeat is as its capability says", killed_begun),
+    Case::new(32, "marked", "a repeat that may have been shown says so", marked),
+    Case::new(33, "long", "a text of 20,000 characters is sent whole and in order, or refused", long),
+    Case::new(34, "notifies", "what agents write notifies not everyone, and markup is text", notifies),
+    Case::new(35, "previews", "no preview of a link is asked for", previews),
+    Case::new(36, "card", "a card is shown with all its options, or refused", card),
+    Case::new(36, "press", "a pressed button arrives with its option and who pressed it", press),
+    Case::new(37, "edit", "an edit is made if it can, else refused; one of nothing has an outcome", edit),
+    Case::new(38, "react", "a reaction is seen once, or refused; one to nothing has an outcome", react),
+    Case::new(39, "limited", "a pause that the network asks for is kept, and no absurd one", limited),
+    Case::new(40, "nonsense", "an answer that is no answer harms no later message", nonsense),
+    Case::besides("nowhere", "a chat that does not exist has an outcome, and holds nothing up", nowhere),
 ];
 
-fn has_chat(kit: &Kit<'_>) -> bool {
-    kit.chat().is_some()
-}
-
-fn delivered(peer: &mut Peer<'_>, deliver: &Deliver) -> Result<Option<String>, String> {
-    let outcome = peer.deliver(deliver)?;
-    if outcome.result == Sent::Delivered {
-        return Ok(outcome.message_id);
+fn direct(kit: &Kit<'_>) -> Tried {
+    let mut peer = Peer::start(kit)?;
+    if !peer.can().opens_direct {
+        return Err(Stop::NotTried("direct chats need not be opened".to_owned()));
     }
-    Err(format!("the outcome is {:?}: {}", outcome.result, outcome.why.unwrap_or_default()))
-}
-
-/// Checks how often the network has a text.
-fn once(kit: &Kit<'_>, text: &str) -> Result<Verdict, String> {
-    let Some(network) = &kit.network else { return Ok(Verdict::Passed) };
-    match network.count(text)? {
-        1 => Ok(Verdict::Passed),
-        0 => Err("the network does not have it".to_owned()),
-        count => Err(format!("the network has it {count} times")),
+    let network = kit.network()?;
+    let text = kit.text("who am I?");
+    network.say(&text)?;
+    let ann = peer.taken(&text)?.sender.ok_or("it has no `sender`")?.id;
+    let chat = opened(&mut peer, 1, &ann)?.map_err(|why| format!("it cannot be opened: {why}"))?;
+    let text = kit.text("directly");
+    let deliver = Deliver { platform_id: chat, ..peer.delivery(&text)? };
+    peer.delivered(&deliver)?;
+    once(kit, &text)?;
+    match opened(&mut peer, 2, "no such person/../\u{1f4a9}")? {
+        Err(_) => Ok(()),
+        Ok(chat) => Err(format!("the chat `{chat}` was opened with no one").into()),
     }
 }
 
-fn say(kit: &Kit<'_>) -> Result<Verdict, String> {
-    if !has_chat(kit) {
-        return Ok(NEEDS_CHAT);
-    }
+/// Opens a chat with a person: it, or why that cannot be done.
+fn opened(peer: &mut Peer<'_>, seq: u64, user: &str) -> Result<Result<String, String>, Stop> {
+    peer.send(&ToBridge::OpenDirect { open_direct: Named { user_id: user.to_owned() }, seq })?;
+    let patience = peer.kit.patience;
+    let found = peer.until(patience, |frame| match frame {
+        FromBridge::Opened { opened } if opened.seq == seq => Some(opened.clone()),
+        _ => None,
+    })?;
+    let found = found.ok_or_else(|| format!("no answer to `openDirect` within {patience:?}"))?;
+    Ok(found.platform_id.ok_or(found.why.unwrap_or_default()))
+}
+
+fn say(kit: &Kit<'_>) -> Tried {
     let mut peer = Peer::start(kit)?;
     let text = kit.text("said <b>&amp; \"once\" 😀");
-    let deliver = peer.delivery(&text)?;
-    delivered(&mut peer, &deliver)?;
+    peer.says(&text)?;
     once(kit, &text)
 }
 
-fn again(kit: &Kit<'_>) -> Result<Verdict, String> {
-    if !has_chat(kit) {
-        return Ok(NEEDS_CHAT);
-    }
+fn again(kit: &Kit<'_>) -> Tried {
     let mut peer = Peer::start(kit)?;
-    let text = kit.text("again");
+    let text = kit.text("twice");
     let deliver = peer.delivery(&text)?;
     let second = Deliver { attempt: 2, ..deliver.clone() };
     peer.send(&ToBridge::Deliver { deliver: Box::new(deliver.clone()) })?;
-    let first = delivered(&mut peer, &second)?;
-    let last = delivered(&mut peer, &Deliver { attempt: 3, ..deliver })?;
+    let first = peer.delivered(&second)?;
+    let last = peer.delivered(&Deliver { attempt: 3, ..deliver })?;
     if first != last {
-        return Err(format!("it has the ids {first:?} and {last:?}"));
+        return Err(format!("it has the ids {first:?} and {last:?}").into());
     }
     once(kit, &text)
 }
 
-fn again_restarted(kit: &Kit<'_>) -> Result<Verdict, String> {
-    if !has_chat(kit) {
-        return Ok(NEEDS_CHAT);
+/// The outcome of a delivery, tried again while the bridge connects.
+fn settled(peer: &mut Peer<'_>, deliver: &Deliver) -> Result<Outcome, Stop> {
+    let watch = Stopwatch::start();
+    loop {
+        let outcome = peer.deliver(deliver)?;
+        if outcome.result != Sent::Retry || watch.elapsed() >= peer.kit.patience {
+            return Ok(outcome);
+        }
+        std::thread::sleep(Duration::from_secs(1));
     }
+}
+
+/// Repeats a delivery as the daemon would, and checks what people have.
+fn repeats(peer: &mut Peer<'_>, deliver: &Deliver) -> Tried {
+    let promises = peer.can().idempotency;
+    let repeated = promises == Idempotency::None;
+    let outcome = settled(peer, &Deliver { attempt: 2, repeated, ..deliver.clone() })?;
+    if outcome.result != Sent::Delivered {
+        let why = outcome.why.unwrap_or_default();
+        return Err(format!("the outcome of the repeat is {:?}: {why}", outcome.result).into());
+    }
+    if !repeated {
+        return once(peer.kit, &deliver.text);
+    }
+    is_marked(peer.kit, &deliver.text)
+}
+
+/// Checks that a text is there once, or twice with a word about its repetition.
+fn is_marked(kit: &Kit<'_>, text: &str) -> Tried {
+    let Ok(network) = kit.network() else { return Ok(()) };
+    let count = network.count(text)?;
+    match (count, says_again(&network.heard()?, text)) {
+        (1, _) | (2, true) => Ok(()),
+        (_, marked) => Err(format!("the network has it {count} times; one of them says so: {marked}").into()),
+    }
+}
+
+/// Whether one of the places of a text says that it is a repeat, in its line or in the one before.
+fn says_again(heard: &str, text: &str) -> bool {
+    heard.match_indices(text).any(|(at, _)| {
+        let before = heard.get(..at).unwrap_or_default();
+        before.rsplit('\n').take(3).any(|line| line.contains("again"))
+    })
+}
+
+fn again_restarted(kit: &Kit<'_>) -> Tried {
     let mut peer = Peer::start(kit)?;
-    let text = kit.text("after a kill");
-    let deliver = peer.delivery(&text)?;
-    delivered(&mut peer, &deliver)?;
-    let promises = peer.ready.as_ref().map(|ready| ready.capabilities.idempotency);
+    let deliver = peer.delivery(&kit.text("after a kill"))?;
+    peer.delivered(&deliver)?;
     peer.kill();
     drop(peer);
+    repeats(&mut Peer::start(kit)?, &deliver)
+}
+
+fn cut(kit: &Kit<'_>) -> Tried {
+    let network = kit.network()?;
     let mut peer = Peer::start(kit)?;
-    delivered(&mut peer, &Deliver { attempt: 2, repeated: promises == Some(Idempotency::None), ..deliver })?;
-    match promises {
-        Some(Idempotency::Window { .. } | Idempotency::Always) => once(kit, &text),
-        _ => Ok(Verdict::NotTried("it promises nothing: Hearth marks a repeat")),
+    network.act(&["cut"])?;
+    let deliver = peer.delivery(&kit.text("cut off"))?;
+    match settled(&mut peer, &deliver)?.result {
+        Sent::Uncertain => repeats(&mut peer, &deliver),
+        Sent::Delivered => once(kit, &deliver.text),
+        other => Err(format!("the outcome is {other:?}, but the network took it").into()),
     }
 }
 
-fn long(kit: &Kit<'_>) -> Result<Verdict, String> {
-    if !has_chat(kit) {
-        return Ok(NEEDS_CHAT);
-    }
+/// The outcome of a text while the network does not answer as it should.
+fn faulty(peer: &mut Peer<'_>, network: &Network, fault: &[&str]) -> Result<(Deliver, Outcome), Stop> {
+    network.act(fault)?;
+    let deliver = peer.delivery(&peer.kit.text(&fault.join(" ")))?;
+    let outcome = peer.deliver(&deliver)?;
+    Ok((deliver, outcome))
+}
+
+fn busy(kit: &Kit<'_>) -> Tried {
+    let network = kit.network()?;
+    network.can("limit")?;
     let mut peer = Peer::start(kit)?;
-    let (first, last) = (kit.text("first"), kit.text("last"));
+    let (deliver, outcome) = faulty(&mut peer, network, &["limit", "1"])?;
+    match outcome.result {
+        Sent::Retry => {
+            std::thread::sleep(Duration::from_secs(outcome.after.unwrap_or(1).min(5)));
+            peer.delivered(&Deliver { attempt: 2, ..deliver.clone() })?;
+        }
+        Sent::Delivered => {}
+        other => return Err(format!("the outcome is {other:?}").into()),
+    }
+    once(kit, &deliver.text)
+}
+
+fn killed_begun(kit: &Kit<'_>) -> Tried {
+    let mut peer = Peer::start(kit)?;
+    let deliver = peer.delivery(&kit.text("killed in between"))?;
+    peer.send(&ToBridge::Deliver { deliver: Box::new(deliver.clone()) })?;
+    let patience = kit.patience;
+    if !peer.begins(&deliver.id, patience)? {
+        return Err(format!("it did not say `begun` within {patience:?}").into());
+    }
+    peer.kill();
+    drop(peer);
+    repeats(&mut Peer::start(kit)?, &deliver)
+}
+
+fn marked(kit: &Kit<'_>) -> Tried {
+    let network = kit.network()?;
+    let mut peer = Peer::start(kit)?;
+    if peer.can().idempotency == Idempotency::Always {
+        return Err(Stop::NotTried("the network recognises repeats for ever".to_owned()));
+    }
+    network.objects("marked")?;
+    let text = kit.text("may have been shown");
+    let deliver = Deliver { attempt: 2, repeated: true, ..peer.delivery(&text)? };
+    peer.delivered(&deliver)?;
+    once(kit, &text)?;
+    if says_again(&network.heard()?, &text) { Ok(()) } else { Err("the repeat has no word about it".into()) }
+}
+
+fn long(kit: &Kit<'_>) -> Tried {
+    let mut peer = Peer::start(kit)?;
+    let texts = [kit.text("first"), kit.text("middle"), kit.text("last")].map(|text| format!("{text}."));
     // Each in a paragraph of its own: a network may split between words.
-    let text = format!("{first}.\n\n{}\n\n{last}.", "A sentence of a long text. ".repeat(740));
-    let deliver = peer.delivery(&text)?;
+    let filler = "A sentence 😀 of a long text. ".repeat(340);
+    let deliver = peer.delivery(&texts.join(&format!("\n\n{filler}\n\n")))?;
     let outcome = peer.deliver(&deliver)?;
     match outcome.result {
-        Sent::Delivered => {
-            once(kit, &format!("{first}."))?;
-            once(kit, &format!("{last}."))
-        }
-        Sent::Rejected if outcome.why.is_some() => Ok(Verdict::Passed),
-        other => Err(format!("the outcome is {other:?}")),
+        Sent::Delivered => texts.iter().try_for_each(|text| once(kit, text))?,
+        Sent::Rejected if outcome.why.is_some() => return Ok(()),
+        other => return Err(format!("the outcome is {other:?}").into()),
     }
+    let Ok(network) = kit.network() else { return Ok(()) };
+    let heard = network.heard()?;
+    if !texts.iter().map(|text| heard.find(text)).is_sorted() {
+        return Err("its parts are not in order".into());
+    }
+    if heard.contains(char::REPLACEMENT_CHARACTER) {
+        return Err("a character was split".into());
+    }
+    Ok(())
 }
 
-fn card(kit: &Kit<'_>) -> Result<Verdict, String> {
-    if !has_chat(kit) {
-        return Ok(NEEDS_CHAT);
-    }
+fn notifies(kit: &Kit<'_>) -> Tried {
+    let network = kit.network()?;
     let mut peer = Peer::start(kit)?;
-    let texts: Vec<String> = ["title", "body", "yes", "no"].iter().map(|what| kit.text(what)).collect();
-    let [title, body, yes, no] = texts.as_slice() else { return Err("no texts".to_owned()) };
-    let option =
-        |label: &String, at: u32| CardOption { label: label.clone(), button: format!("ap4.00000000000000c7.{at}") };
-    let shown = ShownCard { title: title.clone(), body: body.clone(), options: vec![option(yes, 0), option(no, 1)] };
+    let text = kit.text("<b>no markup</b> &lt; 2 * 3 * 4 a_b_c @everyone @here");
+    peer.says(&text)?;
+    once(kit, &text)?;
+    if network.can("pings").is_ok() {
+        let pings = network.act(&["pings"])?;
+        return if pings.is_empty() { Ok(()) } else { Err(format!("it notifies: {pings}").into()) };
+    }
+    Ok(())
+}
+
+fn previews(kit: &Kit<'_>) -> Tried {
+    let network = kit.network()?;
+    network.can("previews")?;
+    let mut peer = Peer::start(kit)?;
+    let text = kit.text("a link: https://example.org/secret?of=an-agent");
+    let message_id = peer.says(&text)?;
+    if peer.can().edits {
+        let edit = Deliver { act: DeliverAct::Edit, message_id, ..peer.delivery(&format!("{text} changed"))? };
+        peer.delivered(&edit)?;
+    }
+    let asked = network.act(&["previews"])?;
+    if asked.is_empty() { Ok(()) } else { Err(format!("it asks for previews: {asked}").into()) }
+}
+
+/// A card with two options, and their buttons.
+fn shown(kit: &Kit<'_>) -> (ShownCard, [String; 2]) {
+    let number = kit.number();
+    let buttons = [0, 1].map(|at| format!("ap{number}.00000000000000c7.{at}"));
+    let option = |what: &str, button: &String| CardOption { label: kit.text(what), button: button.clone() };
+    let options = vec![option("yes", &buttons[0]), option("no", &buttons[1])];
+    (ShownCard { title: kit.text("title"), body: kit.text("body"), options }, buttons)
+}
+
+fn card(kit: &Kit<'_>) -> Tried {
+    let mut peer = Peer::start(kit)?;
+    let (shown, _) = shown(kit);
+    let options: Vec<String> = shown.options.iter().map(|option| option.label.clone()).collect();
+    let texts = [vec![shown.title.clone(), shown.body.clone()], options.clone()].concat();
     let deliver = Deliver { act: DeliverAct::Ask, card: Some(shown), ..peer.delivery("")? };
     let outcome = peer.deliver(&deliver)?;
     match outcome.result {
-        Sent::Rejected if outcome.why.is_some() => Ok(Verdict::Passed),
-        Sent::Delivered => {
-            let Some(network) = &kit.network else { return Ok(Verdict::Passed) };
-            let missing = |text: &&String| network.count(text).is_ok_and(|count| count == 0);
-            if let Some(text) = texts.iter().find(missing) {
-                return Err(format!("`{text}` was not shown"));
-            }
-            let buttons = peer.ready.as_ref().is_some_and(|ready| ready.capabilities.choice == Choice::Buttons);
-            let heard = network.heard()?;
-            if !buttons && ["1. ", "1: "].iter().all(|number| !heard.contains(&format!("{number}{yes}"))) {
-                return Err("its options have no numbers".to_owned());
-            }
-            Ok(Verdict::Passed)
-        }
-        other => Err(format!("the outcome is {other:?}")),
+        Sent::Rejected if outcome.why.is_some() => return Ok(()),
+        Sent::Delivered => {}
+        other => return Err(format!("the outcome is {other:?}").into()),
     }
+    let Ok(network) = kit.network() else { return Ok(()) };
+    let missing = |text: &&String| network.count(text).is_ok_and(|count| count == 0);
+    if let Some(text) = texts.iter().find(missing) {
+        return Err(format!("`{text}` was not shown").into());
+    }
+    let heard = network.heard()?;
+    let is_numbered = |text: &String| ["1. ", "1: "].iter().any(|number| heard.contains(&format!("{number}{text}")));
+    if peer.can().choice != Choice::Buttons && !options.first().is_some_and(is_numbered) {
+        return Err("its options have no numbers".into());
+    }
+    Ok(())
 }
 
-fn edit(kit: &Kit<'_>) -> Result<Verdict, String> {
-    if !has_chat(kit) {
-        return Ok(NEEDS_CHAT);
-    }
+fn press(kit: &Kit<'_>) -> Tried {
+    let network = kit.network()?;
     let mut peer = Peer::start(kit)?;
-    let said = peer.delivery(&kit.text("to be changed"))?;
-    let message = delivered(&mut peer, &said)?;
-    let can = peer.ready.as_ref().is_some_and(|ready| ready.capabilities.edits);
-    let text = kit.text("changed");
-    let deliver = Deliver { act: DeliverAct::Edit, message_id: message, ..peer.delivery(&text)? };
+    if peer.can().choice != Choice::Buttons {
+        return Err(Stop::NotTried("it has no buttons".to_owned()));
+    }
+    network.can("press")?;
+    let (shown, buttons) = shown(kit);
+    let labels: Vec<String> = shown.options.iter().map(|option| option.label.clone()).collect();
+    let deliver = Deliver { act: DeliverAct::Ask, card: Some(shown), ..peer.delivery("")? };
+    peer.delivered(&deliver)?;
+    // A kill forgets nothing: the value of a button is with the network.
+    peer.kill();
+    drop(peer);
+    let mut peer = Peer::start(kit)?;
+    for (label, button) in labels.iter().zip(&buttons) {
+        network.act(&["press", label])?;
+        let patience = kit.patience;
+        let action = peer.until(patience, |frame| match frame {
+            FromBridge::Action { action, seq } => Some((action.clone(), *seq)),
+            _ => None,
+        })?;
+        let (action, seq) = action.ok_or_else(|| format!("the press did not arrive within {patience:?}"))?;
+        peer.send(&ToBridge::Pressed { pressed: seq, decided: true, text: "done".to_owned() })?;
+        if action.button != *button || action.user_id.is_empty() {
+            return Err(format!("the press of `{button}` came as {action:?}").into());
+        }
+    }
+    Ok(())
+}
+
+fn edit(kit: &Kit<'_>) -> Tried {
+    let mut peer = Peer::start(kit)?;
+    let before = kit.text("to be edited");
+    let message_id = peer.says(&before)?;
+    let can = peer.can().edits;
+    let text = kit.text("edited");
+    let deliver = Deliver { act: DeliverAct::Edit, message_id, ..peer.delivery(&text)? };
     let outcome = peer.deliver(&deliver)?;
     match (can, outcome.result) {
-        (true, Sent::Delivered) => once(kit, &text),
-        (false, Sent::Rejected) => Ok(Verdict::Passed),
-        (_, other) => Err(format!("`edits` is {can}, and the outcome is {other:?}")),
+        (true, Sent::Delivered) => once(kit, &text)?,
+        (false, Sent::Rejected) => return Ok(()),
+        (_, other) => return Err(format!("`edits` is {can}, and the outcome is {other:?}").into()),
     }
+    // To the same text, and of a message that is gone.
+    peer.delivered(&Deliver { id: kit.id(), ..deliver.clone() })?;
+    once(kit, &text)?;
+    let gone = Deliver { id: kit.id(), message_id: Some("999999".to_owned()), ..deliver };
+    peer.deliver(&gone).map(drop)?;
+    Ok(())
 }
 
-fn react(kit: &Kit<'_>) -> Result<Verdict, String> {
-    if !has_chat(kit) {
-        return Ok(NEEDS_CHAT);
-    }
+fn react(kit: &Kit<'_>) -> Tried {
     let mut peer = Peer::start(kit)?;
-    let said = peer.delivery(&kit.text("to be liked"))?;
-    let message = delivered(&mut peer, &said)?;
-    let deliver = Deliver { act: DeliverAct::React, message_id: message, ..peer.delivery("👍")? };
-    match peer.deliver(&deliver)?.result {
-        Sent::Delivered | Sent::Rejected => Ok(Verdict::Passed),
-        other => Err(format!("the outcome is {other:?}")),
+    let message_id = peer.says(&kit.text("to be liked"))?;
+    let deliver = Deliver { act: DeliverAct::React, message_id, ..peer.delivery("👍")? };
+    let before = kit.network().and_then(|network| network.act(&["reactions"])).unwrap_or_default().lines().count();
+    for _ in 0..2 {
+        let outcome = peer.deliver(&Deliver { id: kit.id(), ..deliver.clone() })?;
+        match outcome.result {
+            Sent::Delivered => {}
+            Sent::Rejected if outcome.why.is_some() => return Ok(()),
+            other => return Err(format!("the outcome is {other:?}").into()),
+        }
     }
+    let gone = Deliver { id: kit.id(), message_id: Some("999999".to_owned()), ..deliver };
+    peer.deliver(&gone)?;
+    let after = kit.network()?.act(&["reactions"])?.lines().count();
+    if after == before + 1 { Ok(()) } else { Err(format!("people see {} of it", after.saturating_sub(before)).into()) }
 }
 
-fn file(kit: &Kit<'_>) -> Result<Verdict, String> {
-    if !has_chat(kit) {
-        return Ok(NEEDS_CHAT);
-    }
+fn limited(kit: &Kit<'_>) -> Tried {
+    let network = kit.network()?;
+    network.can("limit")?;
     let mut peer = Peer::start(kit)?;
-    let path = kit.directory.join("files").join("out-kit-0");
-    std::fs::write(&path, b"the content of a file").map_err(|error| error.to_string())?;
-    let there = SentFile { name: "note.txt".to_owned(), size: 21, path: Some("out-kit-0".to_owned()), error: None };
-    let gone = SentFile { name: "gone.txt".to_owned(), size: 0, path: None, error: Some("it is gone".to_owned()) };
-    let text = kit.text("with files");
-    let deliver = Deliver { files: vec![there, gone], ..peer.delivery(&text)? };
-    let outcome = peer.deliver(&deliver)?;
-    match outcome.result {
-        Sent::Rejected if outcome.why.is_some() => return Ok(Verdict::Passed),
-        Sent::Delivered => {}
-        other => return Err(format!("the outcome is {other:?}")),
+    for seconds in ["1", "", YEAR] {
+        let (_, outcome) = faulty(&mut peer, network, &["limit", seconds])?;
+        if !matches!(outcome.result, Sent::Retry | Sent::Delivered) {
+            return Err(format!("with the time `{seconds}` the outcome is {:?}", outcome.result).into());
+        }
+        if outcome.after.is_some_and(|after| after > PAUSE_MAX) {
+            return Err(format!("it asks for a pause of {:?} s", outcome.after).into());
+        }
+        drop(peer);
+        peer = Peer::start(kit)?;
     }
-    if path.exists() {
-        return Err("the file is still in the directory".to_owned());
-    }
-    if kit.network.is_none() {
-        return Ok(NEEDS_NETWORK);
-    }
+    let text = kit.text("after the limits");
+    peer.says(&text)?;
     once(kit, &text)
 }
 
-fn nowhere(kit: &Kit<'_>) -> Result<Verdict, String> {
-    if !has_chat(kit) {
-        return Ok(NEEDS_CHAT);
+fn nonsense(kit: &Kit<'_>) -> Tried {
+    let network = kit.network()?;
+    network.can("html")?;
+    let mut peer = Peer::start(kit)?;
+    for fault in ["html", "empty", "huge", "deep"] {
+        match faulty(&mut peer, network, &[fault]) {
+            // It may have tried again itself.
+            Ok((deliver, outcome)) if outcome.result == Sent::Delivered => once(kit, &deliver.text)?,
+            Err(Stop::Failed(why)) => return Err(format!("with the answer `{fault}`: {why}").into()),
+            Ok(_) | Err(Stop::NotTried(_)) => {}
+        }
+        drop(peer);
+        peer = Peer::start(kit)?;
+        let text = kit.text("after an answer");
+        peer.says(&text)?;
+        once(kit, &text)?;
     }
+    Ok(())
+}
+
+fn nowhere(kit: &Kit<'_>) -> Tried {
     let mut peer = Peer::start(kit)?;
     let lost = Deliver { platform_id: "no such chat/../\u{1f4a9}".to_owned(), ..peer.delivery(&kit.text("lost"))? };
-    drop(peer.deliver(&lost)?);
+    peer.deliver(&lost)?;
     let text = kit.text("found");
-    let deliver = peer.delivery(&text)?;
-    delivered(&mut peer, &deliver)?;
+    peer.says(&text)?;
     once(kit, &text)
 }

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hearth_bridge::{
-    Cursors, Deliver, DeliverAct, FILE_BYTES_MAX, FRAME_BYTES_MAX, FromBridge, Hello, Limits, Lines, Outcome, PROTOCOL,
-    Ready, Sent, ToBridge, UNACKED_MAX,
+    Capabilities, Cursors, Deliver, DeliverAct, FILE_BYTES_MAX, FRAME_BYTES_MAX, FromBridge, Hello, Limits, Lines,
+    Outcome, PROTOCOL, Ready, Sent, ToBridge, UNACKED_MAX,
 };
 
-use super::Kit;
+use super::{Kit, Stop};
 use crate::clock::Stopwatch;
 use crate::daemon::bridges::{self, Program, Reports, StartedBridge};
 
@@ -28,7 +28,11 @@ pub(super) struct Peer<'a> {
     /// What it said of itself.
     pub(super) ready: Option<Box<Ready>>,
     /// Ids of deliveries that it has begun.
-    begun: Vec<String>,
+    pub(super) begun: Vec<String>,
+    /// Whether messages with files reach an agent.
+    pub(super) wants: bool,
+    /// How often it asked that.
+    pub(super) asked: usize,
 }
 
 /// The next thing that a bridge does.
@@ -43,6 +47,11 @@ pub(super) enum Step {
 impl<'a> Peer<'a> {
     /// Starts the bridge and greets it.
     pub(super) fn greet(kit: &'a Kit<'a>, protocol: u32) -> Result<Self, String> {
+        Self::greet_with(kit, protocol, |_| {})
+    }
+
+    /// The same with a change of the first frame.
+    pub(super) fn greet_with(kit: &'a Kit<'a>, protocol: u32, change: impl FnOnce(&mut Hello)) -> Result<Self, String> {
         let (told, ended) = channel();
         let output = Arc::clone(&kit.output);
         let line = move |line| output.lock().unwrap_or_else(PoisonError::into_inner).push(line);
@@ -56,9 +65,18 @@ impl<'a> Peer<'a> {
         let process = bridges::start(kit.paths, &program, reports)?;
         process.socket.set_read_timeout(Some(LOOK)).map_err(|error| error.to_string())?;
         process.socket.set_write_timeout(Some(kit.patience)).map_err(|error| error.to_string())?;
-        let mut peer = Self { kit, process, ended, lines: Lines::default(), ready: None, begun: Vec::new() };
-        let files = peer.kit.directory.join("files").display().to_string();
-        let hello = Hello {
+        let mut peer = Self {
+            kit,
+            process,
+            ended,
+            lines: Lines::default(),
+            ready: None,
+            begun: Vec::new(),
+            wants: true,
+            asked: 0,
+        };
+        let files = kit.files().display().to_string();
+        let mut hello = Hello {
             protocol: vec![protocol],
             channel: "kit".to_owned(),
             settings: kit.settings.clone(),
@@ -67,6 +85,7 @@ impl<'a> Peer<'a> {
             files,
             limits: Limits { frame: FRAME_BYTES_MAX, file: FILE_BYTES_MAX, unacked: UNACKED_MAX },
         };
+        change(&mut hello);
         peer.send(&ToBridge::Hello { hello: Box::new(hello) })?;
         Ok(peer)
     }
@@ -148,7 +167,10 @@ impl<'a> Peer<'a> {
                 self.kit.store(cursors);
                 ToBridge::Taken { taken: *seq, report: None }
             }
-            FromBridge::Wanted { seq, .. } => ToBridge::Wanted { wanted: *seq, yes: true },
+            FromBridge::Wanted { seq, .. } => {
+                self.asked += 1;
+                ToBridge::Wanted { wanted: *seq, yes: self.wants }
+            }
             FromBridge::Action { seq, .. } => {
                 ToBridge::Pressed { pressed: *seq, decided: true, text: "done".to_owned() }
             }
@@ -158,12 +180,12 @@ impl<'a> Peer<'a> {
     }
 
     /// A delivery with an id that no other one has.
-    pub(super) fn delivery(&self, text: &str) -> Result<Deliver, String> {
+    pub(super) fn delivery(&self, text: &str) -> Result<Deliver, Stop> {
         Ok(Deliver {
             id: self.kit.id(),
             attempt: 1,
             act: DeliverAct::Say,
-            platform_id: self.kit.chat().ok_or("no chat is known: give --network or --chat")?,
+            platform_id: self.kit.chat()?,
             thread_id: None,
             text: text.to_owned(),
             card: None,
@@ -181,6 +203,22 @@ impl<'a> Peer<'a> {
     pub(super) fn deliver(&mut self, deliver: &Deliver) -> Result<Outcome, String> {
         self.send(&ToBridge::Deliver { deliver: Box::new(deliver.clone()) })?;
         self.outcome(deliver)
+    }
+
+    /// Whether it begins a delivery in that time.
+    pub(super) fn begins(&mut self, id: &str, wait: Duration) -> Result<bool, String> {
+        let watch = Stopwatch::start();
+        while !self.begun.iter().any(|begun| begun == id) {
+            match self.step(LOOK)? {
+                Step::Frame(FromBridge::Outcome { .. }) | Step::Silence => {}
+                Step::Frame(frame) => self.take(&frame)?,
+                Step::Gone => return Err(format!("it ended: {}", self.how())),
+            }
+            if watch.elapsed() >= wait {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Waits for an outcome.
@@ -207,6 +245,11 @@ impl<'a> Peer<'a> {
     /// Closes the socket, as a daemon that dies does.
     pub(super) fn hang_up(&self) {
         drop(self.process.socket.shutdown(std::net::Shutdown::Both));
+    }
+
+    /// What it can do.
+    pub(super) fn can(&self) -> Capabilities {
+        self.ready.as_ref().map(|ready| ready.capabilities.clone()).unwrap_or_default()
     }
 
     /// How it ended; none if it has not, in that time.

@@ -15,6 +15,8 @@ const CAPTCHA: i64 = -6;
 /// JSON-RPC: the request itself, its method or its parameters are wrong.
 const REQUEST: std::ops::RangeInclusive<i64> = -32_602..=-32_600;
 
+/// Longest pause in seconds: a longer one is a mistake.
+const PAUSE_MAX: u64 = 86_400;
 /// Seconds after which a person whose key changed is tried again.
 const KEY: u64 = 300;
 /// Seconds of a pause without a time.
@@ -141,7 +143,7 @@ fn pause(after: u64, wants_captcha: bool) -> End {
     } else {
         "Signal asks for a pause"
     };
-    End { after: Some(after.saturating_add(1)), ..End::not(Sent::Retry, why) }
+    End { after: Some(after.min(PAUSE_MAX) + 1), ..End::not(Sent::Retry, why) }
 }
 
 #[cfg(test)]
