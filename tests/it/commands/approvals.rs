@@ -37,6 +37,17 @@ fn json(program: &Program, args: &[&str]) -> serde_json::Value {
     serde_json::from_str(&told.out).unwrap_or_else(|error| panic!("{error}: {told:?}"))
 }
 
+/// `why` takes the id of a held message that a search shows.
+fn explains_what_it_finds(program: &Program) {
+    let found = json(program, &["search", "--json", "m2"]);
+    let id = found["found"][0]["id"].as_str().unwrap_or_else(|| panic!("{found}"));
+    let why = json(program, &["why", id, "--json"]);
+    assert_eq!(
+        (&why["approval"]["approval"], &why["events"][0]["wirings"][0]["decision"]),
+        (&"ap1".into(), &"held".into())
+    );
+}
+
 /// The same on a stopped store and through a daemon.
 fn walk(program: &Program) {
     let file = program.file("hearth.toml", FILE);
@@ -73,13 +84,7 @@ fn walk(program: &Program) {
     let held = json(program, &["why", "m1", "--json"]);
     assert_eq!(held["events"][0]["wirings"][0]["decision"], "held");
     assert_eq!(json(program, &["status", "--json"])["approvals"]["held"], 4);
-    let found = json(program, &["search", "--json", "m2"]);
-    let id = found["found"][0]["id"].as_str().unwrap_or_else(|| panic!("{found}"));
-    let why = json(program, &["why", id, "--json"]);
-    assert_eq!(
-        (&why["approval"]["approval"], &why["events"][0]["wirings"][0]["decision"]),
-        (&"ap1".into(), &"held".into())
-    );
+    explains_what_it_finds(program);
 
     for (args, code, expected) in [
         (&["approvals", "show", "ap9"][..], 1, "approval ap9 not found"),

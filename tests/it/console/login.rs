@@ -315,7 +315,7 @@ fn a_session_from_a_chat_decides_nothing_that_gives_an_agent_more() {
     let button = Button { matter: approval(1), nonce, option: 0 };
     let platform_id = ForeignId::new("the chat", "main/terminal:7").unwrap();
     let at = Address { channel: ChannelName::new("console").unwrap(), platform_id, thread: None };
-    let pressed = world.put(Input::Pressed(Press { by: user("terminal:7"), at: at, button }));
+    let pressed = world.put(Input::Pressed(Press { by: user("terminal:7"), at, button }));
     assert!(matches!(&pressed, Reply::Answered { decided: false, .. }), "{pressed:?}");
     assert_eq!(world.text(), before);
     let rejected = world.put(Input::DecideAs(by_chat, approval(1), "reject".into()));
