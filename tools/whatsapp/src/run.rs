@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -58,11 +58,7 @@ pub(crate) fn run() -> io::Result<()> {
         Err(Fault { why, seconds }) => return daemon.send(&failed(why, Some(seconds))),
     };
     let runtime = runtime()?;
-    let (spool, there) = Spool::open(Path::new("spool"))?;
-    let (sender, news) = channel();
-    for number in there {
-        sender.send(number).map_err(io::Error::other)?;
-    }
+    let (spool, sender, news) = open_spool()?;
     let (state, acks) = (State::default(), Acks::default());
     let account = Account { number: Chat::Number(String::new()), hidden: None, owner: settings.owner };
     let account = Arc::new(Mutex::new(account));
@@ -115,6 +111,16 @@ pub(crate) fn run() -> io::Result<()> {
     let mut aside = parts.start(&hello, threads)?;
     spawn("look", move || look.work())?;
     ways.work(daemon, &mut aside)
+}
+
+/// The spool, and a channel of what arrives in it. What is there already comes first.
+fn open_spool() -> io::Result<(Spool, Sender<Number>, Receiver<Number>)> {
+    let (spool, there) = Spool::open(Path::new("spool"))?;
+    let (sender, news) = channel();
+    for number in there {
+        sender.send(number).map_err(io::Error::other)?;
+    }
+    Ok((spool, sender, news))
 }
 
 /// Locks the keys, if there are any.
