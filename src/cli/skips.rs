@@ -15,6 +15,9 @@ use crate::model::skip::{SkipAnswer, SkipState, SkipSummary};
 use crate::state::{self, Read, Reader, Tables};
 
 mod lint;
+mod prompt;
+
+pub(super) use prompt::{asked, prompt};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SkipsCommand {

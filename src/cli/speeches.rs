@@ -1,15 +1,15 @@
-//! What `hearth status` says of spoken answers.
+//! Warnings about spoken answers.
 
-use super::{Failure, human_time};
+use super::human_time;
 use crate::model::voice::Speech;
-use crate::state::Reader;
+use crate::state::{self, Read, Tables};
 
 /// Newest speeches that are examined.
 const NEWEST: usize = 20;
 
 /// A warning if the tool failed the last time that an answer was to be spoken.
-pub(super) fn failing(reader: &Reader) -> Result<Option<String>, Failure> {
-    let newest = reader.read(|db, txn| db.speeches.collect_last_of(txn, .., NEWEST))?;
+pub(super) fn failing(db: &Tables, txn: &Read<'_>) -> Result<Option<String>, state::Error> {
+    let newest = db.speeches.collect_last_of(txn, .., NEWEST)?;
     let tried = newest.into_iter().find(|(_, speech)| match speech {
         Speech::Sent { .. } => true,
         Speech::Failed { by, .. } => !by.tool.is_empty(),

@@ -8,28 +8,26 @@ use serde::Serialize;
 use super::budgets::BudgetJson;
 use super::channels::ChannelJson;
 use super::last_backup::BackupStatus;
+use super::last_check::LastCheck;
 use super::problems::{FailedStarts, FrozenAgent, RateLimitedAgent};
 use super::report::Report;
 use super::tasks::TaskCounts;
+use super::warnings::{self, Around};
 use super::{
-    Done, Failure, budgets, channels, daemon_status, hoard, human_size, human_time, labels, lookup, prerequisites,
-    print, problems, speeches, tasks, transcripts,
+    Done, Failure, budgets, channels, daemon_status, hoard, human_size, human_time, labels, lookup, print, tasks,
+    transcripts,
 };
 use crate::config::{Machine, Paths};
-use crate::daemon::{Sandbox, proof, sandbox};
+use crate::daemon::{proof, sandbox};
 use crate::model::approval::ApprovalState;
 use crate::model::configure::RuntimeKind;
 use crate::model::delivery::{NOT_RUNNING, OutState};
-use crate::model::entity::Hold;
 use crate::model::id::MessageId;
 use crate::socket::protocol::DaemonStatus;
-use crate::state::{self, Admission, Read, Reader, Tables, Timed};
+use crate::state::{self, Admission, Read, Reader, Tables, Timed, Usage};
 
-mod checked;
 mod incarnations;
 mod places;
-
-use checked::LastCheck;
 
 /// The answer of `hearth status --json`.
 #[derive(Debug, Serialize)]
@@ -149,46 +147,28 @@ pub(super) struct StatusArgs {
 
 /// Shows the status once.
 pub(super) fn status(paths: &Paths, json: bool) -> Done {
-    let mut warnings = Vec::new();
     let (daemon, problem) = match daemon_status::ask(paths) {
         Ok(daemon) => (daemon, None),
         Err(error) => (None, Some(error.to_string())),
     };
     let reader = Reader::open(paths.data())?;
     let sandbox = sandbox(paths);
-    let contained = daemon.as_ref().is_some_and(|daemon| daemon.runtime == RuntimeKind::Podman.as_str());
-    let (report, mut status) = reader.read(|db, txn| {
+    let usage = reader.usage(paths.data())?;
+    let around = Around { paths, daemon: daemon.as_ref(), sandbox: &sandbox, usage: &usage };
+    let (report, mut status, mut warnings) = reader.read(|db, txn| {
         let report = Report::read(db, txn)?;
-        let status = collect(db, txn, &sandbox, contained || sandbox.has_networks(), &report)?;
-        Ok::<_, state::Error>((report, status))
+        let status = collect(db, txn, sandbox.confines(), &report)?;
+        let warnings = warnings::read(db, txn, &report, &around)?;
+        Ok::<_, state::Error>((report, status, warnings))
     })?;
     status.data = paths.data().display().to_string();
     status.channels = report.channels.iter().map(|channel| channels::shape(channel, daemon.as_ref())).collect();
-    warnings.extend(report.channel_warnings(daemon.as_ref()));
-    let gaps = reader.read(|db, txn| prerequisites::missing(paths, db, txn, daemon.as_ref()))?;
-    warnings.extend(gaps.into_iter().map(|gap| format!("{}; {}", gap.found, gap.mend)));
     (status.held_off, status.failed_starts) = (report.held_off, report.failed_starts);
     status.frozen = report.frozen;
-    if let Some(daemon) = &daemon {
-        let settings = reader.read(|db, txn| db.settings.get(txn, &()))?.unwrap_or_default();
-        warnings.extend(runtime_change(daemon, settings.runtime));
-        warnings.extend(problems::no_containers(&settings, &daemon.runtime, &daemon.runtime_why));
-        let again =
-            |what: String, agent: &str| format!("{what}; Hearth retries, and `hearth image build {agent}` retries now");
-        let failed = daemon.builds.iter().filter_map(|build| Some(again(problems::failed_build(build)?, &build.agent)));
-        warnings.extend(failed);
-        warnings.extend(reader.read(|db, txn| problems::floods(db, txn, &daemon.floods))?);
-        if daemon.runtime == RuntimeKind::Process.as_str() {
-            let closed = reader.read(problems::networks)?;
-            warnings.extend((!closed.is_empty()).then(|| problems::open_network(&closed)));
-        }
-    }
     (status.timezone, status.timezone_from) = zone(&reader, daemon.as_ref(), &mut warnings)?;
     status.daemon = daemon;
-    status.store = store(paths, &reader)?;
-    warnings.extend(state::look_at_place(paths.data())?);
-    if let Admission::Refuse(why) = reader.usage(paths.data())?.admission() {
-        warnings.push(format!("new work is refused: {why}"));
+    status.store = store(&reader, &usage);
+    if let Admission::Refuse(why) = usage.admission() {
         warnings.extend(hoard::named(paths, &reader, &why).ok().flatten());
     }
     if status.daemon.is_none() && problem.is_none() {
@@ -198,14 +178,9 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
         warnings.extend(proof::last_end(paths).or_else(left));
     }
     status.check = proof::last(paths).map(|last| LastCheck::of(&last));
-    warnings.extend(status.check.iter().filter_map(LastCheck::warning));
     let plan = reader.read(|db, txn| db.settings.get(txn, &()))?.and_then(|settings| settings.backup);
     status.backup = BackupStatus::look(paths, plan.as_ref());
-    let problem_of_backup = status.backup.as_ref().and_then(BackupStatus::problem);
-    warnings.extend(problem_of_backup.map(|(found, mend)| format!("{found}; {mend}")));
-    warnings.append(&mut status.warnings);
-    warnings.extend(transcripts::long(paths, &reader)?);
-    warnings.extend(speeches::failing(&reader)?);
+    warnings.extend(reader.read(|db, txn| transcripts::long(paths, db, txn))?);
     if status.daemon.is_none() && problem.is_none() {
         warnings.push("no daemon is running: start one with `hearth run` or `hearth up`".to_owned());
     }
@@ -219,10 +194,9 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
     problem.map_or(Ok(()), |problem| Err(Failure::Failed(problem)))
 }
 
-fn store(paths: &Paths, reader: &Reader) -> Result<StoreStatus, Failure> {
-    let usage = reader.usage(paths.data())?;
+fn store(reader: &Reader, usage: &Usage) -> StoreStatus {
     let (readers, readers_max) = reader.readers();
-    Ok(StoreStatus {
+    StoreStatus {
         used_bytes: usage.used,
         limit_bytes: usage.limit,
         free_bytes: usage.free,
@@ -234,7 +208,7 @@ fn store(paths: &Paths, reader: &Reader) -> Result<StoreStatus, Failure> {
             Admission::Open => None,
             Admission::Refuse(why) => Some(why.to_string()),
         },
-    })
+    }
 }
 
 /// The oldest message that waits for a turn. Ids are assigned in order of arrival.
@@ -258,29 +232,15 @@ fn oldest_pending(db: &Tables, txn: &Read<'_>) -> Result<Option<PendingStatus>, 
     }))
 }
 
-/// `has_networks` says whether agents can have networks of their own.
-fn collect(
-    db: &Tables,
-    txn: &Read<'_>,
-    sandbox: &Sandbox,
-    has_networks: bool,
-    report: &Report,
-) -> Result<Status, state::Error> {
-    let agents = agents(db, txn, sandbox.confines())?;
-    let mut warnings: Vec<String> = agents.iter().filter_map(confinement_warning).collect();
-    warnings.extend(problems::cut_off_agents(db, txn, has_networks)?.iter().map(|agent| problems::cut_off(agent)));
-    warnings.append(&mut problems::unconfined(db, txn, sandbox.confines())?);
-    warnings.extend(report.file_warnings().chain(report.agent_warnings()));
-    let tasks = tasks::counts(db, txn, &mut warnings)?;
-    let budgets = budgets::all(db, txn)?;
-    warnings.append(&mut budgets::warnings(db, txn, &budgets)?);
+/// `possible` says whether agents can be confined here.
+fn collect(db: &Tables, txn: &Read<'_>, possible: bool, report: &Report) -> Result<Status, state::Error> {
     Ok(Status {
         data: String::new(),
         timezone: String::new(),
         timezone_from: String::new(),
         daemon: None,
         daemon_problem: None,
-        agents,
+        agents: agents(db, txn, possible)?,
         chats: db.chats.len(txn)?,
         sessions: db.sessions.len(txn)?,
         channels: Vec::new(),
@@ -305,16 +265,9 @@ fn collect(
         held_off: Vec::new(),
         frozen: Vec::new(),
         failed_starts: Vec::new(),
-        budgets,
-        tasks,
-        warnings,
-    })
-}
-
-fn runtime_change(daemon: &DaemonStatus, wanted: Option<RuntimeKind>) -> Option<String> {
-    let wanted = wanted.map(RuntimeKind::as_str);
-    (wanted != daemon.runtime_setting.as_deref()).then(|| {
-        format!("the setting `runtime` is now {}; it takes effect at the next start", wanted.unwrap_or("auto"))
+        budgets: budgets::all(db, txn)?,
+        tasks: tasks::counts(db, txn)?,
+        warnings: Vec::new(),
     })
 }
 
@@ -330,18 +283,6 @@ fn zone(
     }
     let (zone, from) = super::zone::that_holds(daemon, None, common.as_deref());
     Ok((zone.to_string(), from))
-}
-
-fn confinement_warning(agent: &AgentStatus) -> Option<String> {
-    let folder = &agent.folder;
-    if agent.unconfined {
-        return Some(format!("agent {folder} is unconfined: it has all permissions of the user who runs Hearth"));
-    }
-    (agent.confinement == Hold::NeedsUnconfined.as_str()).then(|| {
-        format!(
-            "agent {folder} is not started, because agents cannot be confined here; `unconfined = true` lets it run"
-        )
-    })
 }
 
 fn agents(db: &Tables, txn: &Read<'_>, possible: bool) -> Result<Vec<AgentStatus>, state::Error> {

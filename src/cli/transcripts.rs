@@ -234,10 +234,10 @@ pub(super) fn du(paths: &Paths, reader: &Reader, json: bool) -> Done {
     listed::table(&sessions)
 }
 
-/// Messages about conversations that should be reset.
-pub(super) fn long(paths: &Paths, reader: &Reader) -> Result<Vec<String>, Failure> {
+/// Messages about conversations that should be reset. Looks at files of many sessions.
+pub(super) fn long(paths: &Paths, db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state::Error> {
     let mut long = Vec::new();
-    for (id, folder, Length { messages, recent }) in reader.read(perhaps_long)? {
+    for (id, folder, Length { messages, recent }) in perhaps_long(db, txn)? {
         let bytes = if recent { bytes(paths, id, &folder).unwrap_or(0) } else { 0 };
         let what = match (messages > LONG_MESSAGES, bytes > LONG_BYTES) {
             (true, _) => format!("{messages} messages"),

@@ -64,18 +64,18 @@ pub struct Recent {
 /// What needs a decision, the oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// Approvals and questions.
+    /// Approvals, questions and skipped work.
     pub prompts: Vec<Prompt>,
     /// Number of those that are not in the list.
     pub more: usize,
 }
 
-/// An approval or a question.
+/// An approval, a question, or skipped work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
     /// Its id.
     pub id: String,
-    /// `Approval` or `Question`.
+    /// `Approval`, `Question` or `Skipped work`.
     pub kind: &'static str,
     /// Its state, in words; none while it is open.
     pub state: Option<String>,
@@ -85,8 +85,8 @@ pub struct Prompt {
     pub facts: Vec<(&'static str, String)>,
     /// When it was asked.
     pub created: String,
-    /// When it expires.
-    pub expires: String,
+    /// When it expires; none if it stays open.
+    pub expires: Option<String>,
     /// What can be chosen; empty if it is not open.
     pub options: Vec<Choice>,
     /// Messages that wait for it, the oldest first.

@@ -48,7 +48,7 @@ fn view(shown: ShownJson) -> Prompt {
         about: approval.about,
         facts: facts.into_iter().filter_map(|(label, text)| Some((label, text?))).collect(),
         created: approval.created,
-        expires: approval.expires,
+        expires: Some(approval.expires),
         options: options
             .into_iter()
             .map(|option| {

@@ -1,28 +1,31 @@
 //! Reads what the console's pages show, and checks who may see it.
 
 use std::io::Read as _;
-use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError, Weak};
 
 use super::chat::KeptName;
 use super::health::{Around, Examined};
 use super::{chat, lookup, topics};
 use crate::cli::last_backup::BackupStatus;
 use crate::cli::report::Report;
+use crate::cli::warnings::{self, Around as WarnedAround};
 use crate::cli::watch::{self, SessionView};
-use crate::cli::{approvals, questions, spend, why};
+use crate::cli::{approvals, questions, skips, spend, transcripts, why};
 use crate::clock;
 use crate::console::chat::address;
 use crate::console::lookup_view::{FoundTexts, MemoryLines, MemoryRow};
 use crate::console::view::{AgentName, Asked, Chat, Home, Prompt, Recent, Run, Section, Topic, Why};
 use crate::console::{Download, Rank, Seen, Trouble, Views, Visitor};
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, Sandbox, sandbox};
 use crate::model::card::PromptSubject;
 use crate::model::id::OutboundId;
-use crate::socket::protocol::DaemonStatus;
-use crate::state::{self, Admission, Read, Tables};
+use crate::model::time::{Millis, Timestamp};
+use crate::state::{self, Read, Tables};
 
 /// Largest file that is downloaded: agents send none that is larger.
 const FILE_BYTES: u64 = 64 << 20;
+/// How long warnings about long conversations are kept.
+const LONG_KEPT: Millis = Millis::seconds(30);
 /// Approvals and questions on one page.
 const ASKED_MAX: usize = 50;
 /// Open approvals and questions that are looked through for those that a person may decide.
@@ -35,11 +38,21 @@ pub(in crate::cli) struct StoreViews {
     examined: Mutex<Option<Examined>>,
     /// Held while checks are running.
     examining: Mutex<()>,
+    /// Whether agents can be confined here. That is tried once.
+    sandbox: OnceLock<Sandbox>,
+    /// Warnings about long conversations, and when they were looked for.
+    long: Mutex<Option<(Timestamp, Vec<String>)>>,
 }
 
 impl StoreViews {
     pub(in crate::cli) fn new(daemon: &Arc<Daemon>) -> Arc<Self> {
-        Arc::new(Self { daemon: Arc::downgrade(daemon), examined: Mutex::default(), examining: Mutex::default() })
+        Arc::new(Self {
+            daemon: Arc::downgrade(daemon),
+            examined: Mutex::default(),
+            examining: Mutex::default(),
+            sandbox: OnceLock::new(),
+            long: Mutex::default(),
+        })
     }
 
     fn daemon(&self) -> Seen<Arc<Daemon>> {
@@ -49,19 +62,31 @@ impl StoreViews {
     fn read<T>(&self, look: impl FnOnce(&Tables, &Read<'_>) -> Result<T, state::Error>) -> Seen<T> {
         self.daemon()?.store().read(look).map_err(|error| Trouble::Failed(error.to_string()))
     }
+
+    /// Everything that `hearth status` warns of while a daemon runs, but for the agent that fills the disk, which takes long
+    /// to find.
+    fn warnings(&self) -> Seen<Vec<String>> {
+        let daemon = self.daemon()?;
+        let status = daemon.status();
+        let usage = daemon.store().usage().map_err(|error| Trouble::Failed(error.to_string()))?;
+        let paths = daemon.paths();
+        let sandbox = self.sandbox.get_or_init(|| sandbox(paths));
+        let around = WarnedAround { paths, daemon: Some(&status), sandbox, usage: &usage };
+        let mut found = self.read(|db, txn| warnings::read(db, txn, &Report::read(db, txn)?, &around))?;
+        let mut long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = clock::wall();
+        if long.as_ref().is_none_or(|(at, _)| now < *at || now >= at.plus(LONG_KEPT)) {
+            *long = Some((now, self.read(|db, txn| transcripts::long(paths, db, txn))?));
+        }
+        found.extend(long.iter().flat_map(|(_, found)| found).cloned());
+        Ok(found)
+    }
 }
 
 impl Views for StoreViews {
     fn home(&self, who: &Visitor) -> Seen<Home> {
-        let status = self.daemon()?.status();
-        let mut problems = Vec::new();
-        if who.rank == Rank::Everything {
-            let usage = self.daemon()?.store().usage().map_err(|error| Trouble::Failed(error.to_string()))?;
-            if let Admission::Refuse(why) = usage.admission() {
-                problems.push(format!("new work is refused: {why}"));
-            }
-        }
-        self.read(|db, txn| home(db, txn, who, &status, problems))
+        let problems = if who.rank == Rank::Everything { self.warnings()? } else { Vec::new() };
+        self.read(|db, txn| home(db, txn, who, problems))
     }
 
     fn asked(&self, who: &Visitor) -> Seen<Asked> {
@@ -78,7 +103,10 @@ impl Views for StoreViews {
                 let found = questions::prompt(db, txn, id)?;
                 Ok(found.filter(|(_, agent)| who.rank.sees(agent)).map(|(prompt, _)| prompt))
             }
-            PromptSubject::Skip(_) => Ok(None),
+            PromptSubject::Skip(id) => {
+                let found = skips::prompt(db, txn, id)?;
+                Ok(found.filter(|(_, agent)| who.rank.sees(agent)).map(|(prompt, _)| prompt))
+            }
         })?;
         found.ok_or_else(|| Trouble::NotFound(format!("{id} does not exist, or you may not see it.")))
     }
@@ -209,26 +237,22 @@ fn asked(db: &Tables, txn: &Read<'_>, who: &Visitor) -> Result<Asked, state::Err
             add(prompt);
         }
     }
+    for id in skips::asked(db, txn)? {
+        let Some((prompt, agent)) = skips::prompt(db, txn, id)? else { continue };
+        if who.rank.sees(&agent) {
+            add(prompt);
+        }
+    }
     Ok(asked)
 }
 
-fn home(
-    db: &Tables,
-    txn: &Read<'_>,
-    who: &Visitor,
-    status: &DaemonStatus,
-    mut problems: Vec<String>,
-) -> Result<Home, state::Error> {
+fn home(db: &Tables, txn: &Read<'_>, who: &Visitor, problems: Vec<String>) -> Result<Home, state::Error> {
     let agents = agents(db, txn, who)?;
     if !who.rank.decides() {
         return Ok(Home { agents, ..Home::default() });
     }
     let report = Report::read(db, txn)?;
     let view = watch::collect(db, txn, &report)?;
-    if who.rank == Rank::Everything {
-        problems.extend(report.agent_warnings().chain(report.file_warnings()));
-        problems.extend(report.channel_warnings(Some(status)));
-    }
     let sees = |one: &&SessionView| who.rank.sees(&one.agent);
     let run = |one: &SessionView| Run {
         session: one.session.clone(),

@@ -31,7 +31,7 @@ fn view(question: QuestionJson) -> Prompt {
         about: format!("{}\n\n{}", question.title, question.body),
         facts: facts.collect(),
         created: question.created,
-        expires: question.expires,
+        expires: Some(question.expires),
         options: options.map(|option| Choice { label: option.label, value: option.value, asks: None }).collect(),
         held: Vec::new(),
     }

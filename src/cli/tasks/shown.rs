@@ -438,11 +438,7 @@ fn slot_json(slot: Timestamp, fire: &Fire) -> SlotJson {
 }
 
 /// Counts tasks, and reports problems of some of them.
-pub(in crate::cli) fn counts(
-    db: &Tables,
-    txn: &Read<'_>,
-    warnings: &mut Vec<String>,
-) -> Result<TaskCounts, state::Error> {
+pub(in crate::cli) fn counts(db: &Tables, txn: &Read<'_>) -> Result<TaskCounts, state::Error> {
     let mut counts = TaskCounts::default();
     let next = db.tasks_due.first(txn, ..)?;
     counts.next = next.map(|(key, ())| key.at.to_string());
@@ -452,13 +448,22 @@ pub(in crate::cli) fn counts(
         counts.open += 1;
         counts.paused += u64::from(task.due().is_none());
         counts.running += u64::from(task.running.is_some());
-        if task.failures >= FAILURES_WARNED {
-            let (folder, times) = (lookup::folder(db, txn, task.agent)?, task.failures);
-            warnings
-                .push(format!("task {id} of {folder} failed {times} times in a row: see `hearth tasks history {id}`"));
-        }
     }
     Ok(counts)
+}
+
+/// Warnings about tasks that keep failing.
+pub(in crate::cli) fn failing(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state::Error> {
+    let mut found = Vec::new();
+    for row in db.tasks_by_agent.iter(txn)? {
+        let (Owned { id, .. }, ()) = row?;
+        let task = db.tasks.require(txn, &id)?;
+        if task.failures >= FAILURES_WARNED {
+            let (folder, times) = (lookup::folder(db, txn, task.agent)?, task.failures);
+            found.push(format!("task {id} of {folder} failed {times} times in a row: see `hearth tasks history {id}`"));
+        }
+    }
+    Ok(found)
 }
 
 /// A line of `hearth status`; without tasks there is none.

@@ -1,4 +1,4 @@
-//! Approvals and questions. What takes effect is shown whole, as it is.
+//! Approvals, questions and skipped work. What takes effect is shown whole, as it is.
 
 use maud::{Markup, html};
 
@@ -47,7 +47,10 @@ fn card(who: &Visitor, prompt: &Prompt) -> Markup {
             @if !prompt.options.is_empty() {
                 div class="row" { @for choice in &prompt.options { (button(who, prompt, choice)) } }
             }
-            p class="dim" { "Asked " (time(&prompt.created)) ", expires " (time(&prompt.expires)) }
+            p class="dim" {
+                "Asked " (time(&prompt.created))
+                @if let Some(expires) = &prompt.expires { ", expires " (time(expires)) }
+            }
         }
     }
 }
