@@ -2,20 +2,64 @@
 """Drives Chromium through its pipe: one JSON object per step on standard input, one answer per line on standard output.
 
 Steps: {"go": URL}, {"eval": JS}, {"wait": JS, "for": seconds}, {"shot": FILE, "width": 360, "height": 740, "dark": true},
-{"key": "Tab"}, {"requests": true}, {"axe": FILE}, {"choose": FILES, "in": SELECTOR}, {"downloads": DIRECTORY}. Anything that a page writes to the console, throws, or opens as a dialog is an answer
-to {"noise": true}.
+{"key": "Tab"}, {"requests": true}, {"axe": FILE}, {"choose": FILES, "in": SELECTOR}, {"downloads": DIRECTORY}, {"inject": JS},
+which runs in every page from then on. Anything that a page writes to the console, throws, or opens as a dialog is an answer to
+{"noise": true}. Arguments are the program and options for it.
 """
 import base64
+import collections
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
 import time
+import zlib
+
+
+def smaller(png):
+    """The same picture with at most 256 colours, for documents."""
+    chunks, at = [], 8
+    while at < len(png):
+        length, kind = struct.unpack(">I4s", png[at:at + 8])
+        chunks.append((kind, png[at + 8:at + 8 + length]))
+        at += length + 12
+    width, height, depth, kind = struct.unpack(">IIBB", chunks[0][1][:10])
+    size = {2: 3, 6: 4}[kind]
+    raw = zlib.decompress(b"".join(data for name, data in chunks if name == b"IDAT"))
+    before, rows = bytearray(width * size), []
+    for row in range(height):
+        start = row * (width * size + 1)
+        line = bytearray(raw[start + 1:start + 1 + width * size])
+        for i in range(len(line)):
+            left, up = line[i - size] if i >= size else 0, before[i]
+            if raw[start] == 1:
+                line[i] = line[i] + left & 255
+            elif raw[start] == 2:
+                line[i] = line[i] + up & 255
+            elif raw[start] == 3:
+                line[i] = line[i] + (left + up >> 1) & 255
+            elif raw[start] == 4:
+                corner = before[i - size] if i >= size else 0
+                guess = left + up - corner
+                best = min((abs(guess - left), 0, left), (abs(guess - up), 1, up), (abs(guess - corner), 2, corner))
+                line[i] = line[i] + best[2] & 255
+        before = line
+        rows.append([bytes(line[i:i + 3]) for i in range(0, len(line), size)])
+    counts = collections.Counter(colour for row in rows for colour in row)
+    known = [colour for colour, _ in counts.most_common(256)]
+    nearest = {colour: min(range(len(known)), key=lambda i: sum((a - b) ** 2 for a, b in zip(known[i], colour)))
+               for colour in counts}
+    data = zlib.compress(b"".join(b"\0" + bytes(nearest[colour] for colour in row) for row in rows), 9)
+    chunk = lambda name, data: (struct.pack(">I", len(data)) + name + data
+                                + struct.pack(">I", zlib.crc32(name + data)))
+    return (png[:8] + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0))
+            + chunk(b"PLTE", b"".join(known)) + chunk(b"IDAT", data) + chunk(b"IEND", b""))
 
 
 class Browser:
-    def __init__(self, program):
+    def __init__(self, program, options):
         to_read, self.write_end = os.pipe()
         self.read_end, to_write = os.pipe()
         self.profile = tempfile.TemporaryDirectory(prefix="hearth-browser-", ignore_cleanup_errors=True)
@@ -30,7 +74,7 @@ class Browser:
             [program, "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu",
              "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--hide-scrollbars",
              "--disable-component-update", "--disable-sync", "--no-proxy-server", "--lang=en-GB",
-             "--host-resolver-rules=MAP evil.example 127.0.0.1",
+             "--host-resolver-rules=MAP evil.example 127.0.0.1, MAP hearth.lan 127.0.0.1", *options,
              f"--user-data-dir={self.profile.name}", "about:blank"],
             close_fds=False, preexec_fn=descriptors, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
@@ -136,9 +180,18 @@ class Browser:
             # Two frames: the first is laid out with the new size, the second is shown.
             self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
             wide = self.evaluate("document.documentElement.scrollWidth")
-            data = self.call("Page.captureScreenshot", format="png")["data"]
+            if step.get("at"):
+                self.evaluate(f"document.querySelector({json.dumps(step['at'])}).scrollIntoView()")
+            clip = {}
+            if step.get("small") and not step.get("at"):
+                # To the end of what is on the page.
+                bottom = self.evaluate("Math.max(...[...document.querySelectorAll('main > *')].map("
+                                       "e => e.getBoundingClientRect().bottom)) + scrollY")
+                size = {"x": 0, "y": 0, "width": width, "height": min(int(bottom) + 24, 1200), "scale": 1}
+                clip = {"clip": size, "captureBeyondViewport": True}
+            data = base64.b64decode(self.call("Page.captureScreenshot", format="png", **clip)["data"])
             with open(step["shot"], "wb") as file:
-                file.write(base64.b64decode(data))
+                file.write(smaller(data) if step.get("small") else data)
             return wide
         if "cookies" in step:
             return self.call("Network.getCookies")["cookies"]
@@ -166,6 +219,9 @@ class Browser:
             node = self.call("DOM.querySelector", nodeId=root, selector=step["in"])["nodeId"]
             self.call("DOM.setFileInputFiles", nodeId=node, files=step["choose"])
             return True
+        if "inject" in step:
+            self.call("Page.addScriptToEvaluateOnNewDocument", source=step["inject"])
+            return True
         if "downloads" in step:
             self.call("Browser.setDownloadBehavior", session=None, behavior="allow", downloadPath=step["downloads"])
             return True
@@ -184,7 +240,7 @@ class Browser:
 
 
 def main():
-    browser = Browser(sys.argv[1])
+    browser = Browser(sys.argv[1], sys.argv[2:])
     print(json.dumps({"ok": "ready"}), flush=True)
     try:
         for line in sys.stdin:

@@ -10,13 +10,18 @@ use crate::host::agents::json_of;
 use crate::host::channels::free_port;
 use crate::host::{Host, wait_for};
 
+mod asking;
 mod browser;
 mod driver;
 mod files;
 mod hardship;
+mod hostile;
 mod lan;
+mod live;
 mod login;
 mod lookup;
+mod origins;
+mod presses;
 mod sessions;
 mod tables;
 
@@ -210,12 +215,24 @@ fn a_link_signs_in_once_and_by_its_button_alone() {
 #[test]
 fn a_link_expires_after_a_minute() {
     let console = Console::start();
+    let mut browser = driver::Browser::start();
     let code = console.code(&[]);
     let began = Instant::now();
+    // A page that was opened in time, and whose button is pressed too late.
+    if let Some(browser) = &mut browser {
+        browser.go(&format!("http://{}/sign-in/{code}", console.here()));
+    }
     wait_for("the link to expire", || (console.get(&format!("/sign-in/{code}"), "").status == 410).then_some(()));
     let passed = began.elapsed();
     assert!(passed > Duration::from_secs(50) && passed < Duration::from_secs(75), "{passed:?}");
     assert_eq!(console.post("/sign-in", "", &format!("code={code}")).status, 410);
+    let Some(mut browser) = browser else { return };
+    browser.press("Sign in");
+    assert!(browser.text().contains("no longer works"), "{}", browser.text());
+    assert_eq!(browser.step(&serde_json::json!({"cookies": true})), serde_json::json!([]));
+    browser.step(&serde_json::json!({"noise": true}));
+    driver::look(&mut browser, &console, "link-expired");
+    assert_eq!(console.sessions(), 0);
 }
 
 #[test]

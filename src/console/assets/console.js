@@ -16,12 +16,6 @@ function times(root) {
   }
 }
 
-// A form that a person fills in is not taken away.
-function busy(live) {
-  const field = document.activeElement;
-  return live.contains(field) && /^(INPUT|TEXTAREA|BUTTON|SELECT|SUMMARY)$/.test(field.tagName);
-}
-
 // What a person opened or closed stays so.
 function keepOpen(live, next) {
   const known = new Map();
@@ -31,27 +25,60 @@ function keepOpen(live, next) {
   }
 }
 
-async function refresh() {
+const keyOf = (node) => node.id || node.dataset?.key;
+
+// Changes only what differs, so that the focus and what is being written stay. A form is kept or replaced as a whole: the
+// button that has the focus never comes to do something else.
+function merge(old, next) {
+  let at = old.firstChild;
+  const wanted = [...next.childNodes];
+  wanted.forEach((child, place) => {
+    const rest = [];
+    for (let node = at; node; node = node.nextSibling) rest.push(node);
+    const equal = (node) => node.isEqualNode(child);
+    // A row that only moved down is not made another one.
+    const alike = (node) => child.nodeType === 1 && child.nodeName !== "FORM" && node.nodeName === child.nodeName &&
+      keyOf(node) === keyOf(child) && !wanted.slice(place + 1).some((later) => later.isEqualNode(node));
+    const same = rest.find(equal) || rest.find(alike);
+    if (!same) { old.insertBefore(child, at); return; }
+    while (at !== same) { const gone = at; at = at.nextSibling; gone.remove(); }
+    at = same.nextSibling;
+    if (equal(same)) return;
+    for (const { name } of [...same.attributes]) if (!child.hasAttribute(name)) same.removeAttribute(name);
+    for (const { name, value } of child.attributes) if (same.getAttribute(name) !== value) same.setAttribute(name, value);
+    merge(same, child);
+  });
+  while (at) { const gone = at; at = at.nextSibling; gone.remove(); }
+}
+
+// Shows another state of the page.
+function show(page) {
   const live = document.getElementById("live");
-  if (!live) return;
+  const next = page.getElementById("live");
+  if (!live || !next) return;
+  times(next);
+  keepOpen(live, next);
+  const down = atEnd();
+  const had = live.contains(document.activeElement);
+  const height = live.scrollHeight;
+  for (const kind of ["data-working", "data-polls"]) live.toggleAttribute(kind, next.hasAttribute(kind));
+  merge(live, next);
+  // What had the focus is gone: a keyboard goes on from the page.
+  if (had && !live.contains(document.activeElement)) document.getElementById("main").focus({ preventScroll: true });
+  if (down && live.scrollHeight !== height) toEnd();
+}
+
+async function refresh() {
+  if (!document.getElementById("live")) return;
   if (loading) { again = true; return; }
   loading = true;
   try {
-    const answer = await fetch(`${location.pathname}?update=1`, { headers: { accept: "text/html" }, cache: "no-store" });
+    const query = new URLSearchParams(location.search);
+    query.set("update", "1");
+    const answer = await fetch(`${location.pathname}?${query}`, { headers: { accept: "text/html" }, cache: "no-store" });
     if (answer.status === 401) { location.reload(); return; }
     if (!answer.ok) throw new Error(String(answer.status));
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    const next = page.getElementById("live");
-    if (next && !busy(live)) {
-      times(next);
-      keepOpen(live, next);
-      if (next.innerHTML !== live.innerHTML) {
-        const down = atEnd();
-        live.replaceChildren(...next.childNodes);
-        if (down) toEnd();
-      }
-      for (const kind of ["data-working", "data-polls"]) live.toggleAttribute(kind, next.hasAttribute(kind));
-    }
+    show(new DOMParser().parseFromString(await answer.text(), "text/html"));
     if (offline) offline.hidden = true;
   } catch {
     if (offline) offline.hidden = false;
@@ -70,8 +97,11 @@ function toEnd() {
   if (document.getElementById("say")) window.scrollTo(0, document.documentElement.scrollHeight);
 }
 
+let events;
+
 function follow() {
-  const events = new EventSource("/events");
+  events?.close();
+  events = new EventSource("/events");
   events.addEventListener("changed", refresh);
   events.onopen = refresh;
   events.onerror = () => {
@@ -118,9 +148,7 @@ function compose() {
       form.elements.id.value = next.elements.id.value;
       if (text.value === sent) text.value = "";
       files.value = "";
-      const live = page.getElementById("live");
-      times(live);
-      document.getElementById("live").replaceWith(live);
+      show(page);
       const note = page.querySelector(".note");
       document.querySelector(".note")?.remove();
       if (note) document.querySelector("h1").after(note);
@@ -133,6 +161,12 @@ function compose() {
     }
   });
 }
+
+// A page that the browser kept while others were open shows what holds now.
+addEventListener("pageshow", (event) => {
+  if (!event.persisted) return;
+  if (events) follow(); else location.reload();
+});
 
 times(document);
 // A browser without a session gets no events.

@@ -28,17 +28,19 @@ impl Place<'_> {
 
 pub(in crate::console) fn list(rows: &[MemoryRow]) -> Markup {
     html! {
-        @if rows.is_empty() { p class="dim" { "Agents have written nothing down." } }
-        @else {
-            div class="scroll" tabindex="0" role="region" aria-label="Memory files" {
-                table {
-                    thead { tr { th scope="col" { "Agent" } th scope="col" { "File" } th scope="col" { "Size" } th scope="col" { "Changed" } } }
-                    tbody { @for row in rows { tr {
-                        td { (row.agent) }
-                        td { a href={ "/memory/" (segment(&row.agent)) "/" (segment(&row.file)) } { (row.file) } }
-                        td { (row.size) }
-                        td { @if let Some(at) = row.changed { (instant(at)) } }
-                    } } }
+        div id="live" {
+            @if rows.is_empty() { p class="dim" { "Agents have written nothing down." } }
+            @else {
+                div class="scroll" tabindex="0" role="region" aria-label="Memory files" {
+                    table {
+                        thead { tr { th scope="col" { "Agent" } th scope="col" { "File" } th scope="col" { "Size" } th scope="col" { "Changed" } } }
+                        tbody { @for row in rows { tr {
+                            td { (row.agent) }
+                            td { a href={ "/memory/" (segment(&row.agent)) "/" (segment(&row.file)) } { (row.file) } }
+                            td { (row.size) }
+                            td { @if let Some(at) = row.changed { (instant(at)) } }
+                        } } }
+                    }
                 }
             }
         }
@@ -49,10 +51,13 @@ pub(in crate::console) fn list(rows: &[MemoryRow]) -> Markup {
 pub(in crate::console) fn file(who: &Visitor, place: &Place<'_>, text: &MemoryLines) -> Markup {
     html! {
         p { a href="/memory" { "All files" } " · " strong { (place.agent) } " · " (place.file) }
-        @match &text.lines {
-            Err(why) => p class="problem" { "This file is not shown: " (why) },
-            Ok(lines) if lines.is_empty() => p class="dim" { "The file is empty." },
-            Ok(lines) => (shown(who, place, lines)),
+        // A line that is being corrected stays as the person saw it.
+        div id=[place.line.is_none().then_some("live")] {
+            @match &text.lines {
+                Err(why) => p class="problem" { "This file is not shown: " (why) },
+                Ok(lines) if lines.is_empty() => p class="dim" { "The file is empty." },
+                Ok(lines) => (shown(who, place, lines)),
+            }
         }
     }
 }

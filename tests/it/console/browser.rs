@@ -1,14 +1,10 @@
 //! The console in a real browser.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
-use std::sync::{Arc, Mutex};
-
 use serde_json::json;
 
-use super::driver::{Browser, look};
+use super::driver::{Browser, look, look_at};
 use super::{Console, FAMILY, HOSTILE_NAME, PEOPLE};
-use crate::host::{event, wait_for};
+use crate::host::{Host, event, wait_for, with_chat};
 
 /// What strangers send: it would run in a page that does not escape it.
 const HOSTILE: &str = "<img src=x onerror=\"window.xss=1\"><script>window.xss=1</script>\"'><svg onload=window.xss=1>";
@@ -66,15 +62,40 @@ fn every_page_shows_what_strangers_send_as_text() {
     browser.wait("document.body.innerText.includes('Not signed in')");
 }
 
-/// The pages as people see them, who are friendly. Some of the pictures are in the documents.
-#[test]
-fn pages_look_well() {
-    let Some(mut browser) = Browser::start() else { return };
-    let console = Console::with(&format!("{}{PEOPLE}", FAMILY.replace(HOSTILE_NAME, "Family")));
-    let here = console.here();
+/// An agent that answers as people would like. It searches for films until there is a file `go`.
+const FRIENDLY: &str = r#"
+import json, os, sys, time
+answers = {
+    "Good morning!": "Good morning, Ada. It stays dry today, with 14 °C at noon.",
+    "Please remind me to water the plants at six.": "I will remind you at six.",
+    "What is the weather on Saturday?": "Sunny, up to 18 °C.",
+}
+for line in sys.stdin:
+    turn = json.loads(line)
+    if turn["type"] != "turn":
+        continue
+    text = turn["messages"][-1]["content"]["text"]
+    if "cinema" in text:
+        print(json.dumps({"type": "tool", "name": "WebSearch", "timeout_ms": 600000}), flush=True)
+        while not os.path.exists("go"):
+            time.sleep(0.05)
+    print(json.dumps({"type": "say", "text": answers.get(text, "Done.")}), flush=True)
+    print(json.dumps({"type": "usage", "model": "sonnet", "input": 1840, "output": 96, "cost_micros": 6960}), flush=True)
+    print(json.dumps({"type": "done"}), flush=True)
+"#;
+
+/// A console in which people are friendly and one agent is at work.
+fn friendly() -> Console {
+    let host = Host::on_disk();
+    let path = host.path("agent.py");
+    std::fs::write(&path, FRIENDLY).unwrap();
+    let command = format!("command = [\"python3\", {:?}]", path.display());
+    host.apply(&with_chat(&format!("name = \"Andy\"\nprovider = \"command\"\n{command}\nunconfined = true")));
+    let budget = "[[budgets]]\nscope = \"agent:main\"\nper = \"day\"\ntokens = 200000\n";
+    let console = Console::of(host, &format!("{}{PEOPLE}{budget}", FAMILY.replace(HOSTILE_NAME, "Family")));
     for (id, chat, sender, name, text) in [
         ("f1", "77", "900", "Grace", "Hello, it is Grace. May I talk to you as well?"),
-        ("f2", "1", "5", "Mel", "What is the weather on Saturday?"),
+        ("f2", "123", "5", "Mel", "What is the weather on Saturday?"),
     ] {
         let mut message = event(id, text);
         message["platformId"] = chat.into();
@@ -87,32 +108,59 @@ fn pages_look_well() {
     }
     console.host.done(&["tasks", "run", "ta2"], b"");
     console.host.done(&["tasks", "pause", "ta2"], b"");
-    console.host.wait_settled();
-    browser.sign_in(&console, &[]);
-    look(&mut browser, &console, "home");
-    for page in ["tasks", "people", "agents", "agents/main", "spend", "network", "health", "sessions", "why"] {
-        browser.go(&format!("http://{here}/{page}"));
-        look(&mut browser, &console, &page.replace('/', "-"));
-    }
+    console.host.done(&["net", "allow", "main", "api.weather.example"], b"");
+    console.host.done(&["net", "deny", "main", "tracker.example"], b"");
+    wait_for("the first answers", || (console.host.rows("outbound").len() >= 2).then_some(()));
+    console.host.inject("f3", "What is on at the cinema tonight?");
     let memory = console.host.data().join("groups/main/memory");
     std::fs::create_dir_all(&memory).unwrap();
     std::fs::write(memory.join("family.md"), "Grace's birthday is on 9 December.\nMel is allergic to nuts.\n").unwrap();
-    for (page, name) in [("search?q=grace+news", "found"), ("memory/main/memory%2Ffamily.md", "remembered")] {
+    console
+}
+
+/// The pages as people see them. Pictures of all are in the documents.
+#[test]
+fn pages_look_well() {
+    let Some(mut browser) = Browser::start() else { return };
+    let console = friendly();
+    let here = console.here();
+    browser.go(&format!("http://{here}/sign-in/{}", console.code(&[])));
+    look(&mut browser, &console, "sign-in");
+    browser.press("Sign in");
+    browser.wait("document.body.innerText.includes('WebSearch')");
+    look(&mut browser, &console, "home");
+    for (page, name) in [
+        ("asked", "decisions"),
+        ("asked/ap1", "decision"),
+        ("tasks", "tasks"),
+        ("people", "people"),
+        ("agents", "agents"),
+        ("agents/main", "agents-main"),
+        ("spend", "spend"),
+        ("network", "network"),
+        ("health", "health"),
+        ("sessions", "sessions"),
+        ("why", "why-ask"),
+        ("search?q=grace+news", "found"),
+        ("memory", "memory-files"),
+        ("memory/main/memory%2Ffamily.md", "remembered"),
+    ] {
         browser.go(&format!("http://{here}/{page}"));
         look(&mut browser, &console, name);
     }
-    browser.go(&format!("http://{here}/asked/ap1"));
-    look(&mut browser, &console, "decision");
     browser.go(&format!("http://{here}/chat/main"));
     for (at, text) in ["Good morning!", "Please remind me to water the plants at six."].iter().enumerate() {
         browser.eval(&format!("document.querySelector('textarea').value = {text:?}"));
         browser.eval("document.getElementById('say').requestSubmit()");
         browser.wait(&format!("document.querySelectorAll('.line.agent').length === {}", at + 1));
     }
-    look(&mut browser, &console, "chat");
     let last = browser.eval("[...document.querySelectorAll('.line.person')].at(-1).id");
+    browser.eval("document.querySelector('textarea').value = 'And what is on at the cinema?'");
+    browser.eval("document.getElementById('say').requestSubmit()");
+    browser.wait("document.querySelector('.working')?.innerText.includes('WebSearch')");
+    look(&mut browser, &console, "chat");
     browser.go(&format!("http://{here}/why/{}", last.as_str().unwrap()));
-    look(&mut browser, &console, "why");
+    look_at(&mut browser, &console, "why", Some(".picture"));
 }
 
 #[test]
@@ -168,64 +216,4 @@ fn an_approval_appears_by_itself_and_is_decided_by_a_press() {
     let state = &console.host.rows("approvals")[0];
     assert!(state.to_string().contains("Approved"), "{state}");
     look(&mut browser, &console, "decided");
-}
-
-/// Serves a page under another port of the same machine, to which browsers send the same cookies.
-fn attacker(page: String) -> (u16, Arc<Mutex<Vec<String>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (port, seen) = (listener.local_addr().unwrap().port(), Arc::<Mutex<Vec<String>>>::default());
-    let record = Arc::clone(&seen);
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { return };
-            let mut request = [0; 4_096];
-            let read = stream.read(&mut request).unwrap_or(0);
-            record.lock().unwrap().push(String::from_utf8_lossy(&request[..read]).into_owned());
-            let answer = format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{page}",
-                page.len()
-            );
-            drop(stream.write_all(answer.as_bytes()));
-        }
-    });
-    (port, seen)
-}
-
-#[test]
-fn pages_of_other_origins_neither_read_nor_do_anything() {
-    let Some(mut browser) = Browser::start() else { return };
-    let console = Console::start();
-    browser.sign_in(&console, &[]);
-    let here = console.here();
-    let cookies = browser.step(&json!({"cookies": true}));
-    let cookie = &cookies.as_array().unwrap()[0];
-    assert!(cookie["httpOnly"] == true && cookie["sameSite"] == "Strict", "{cookie}");
-    assert_eq!(browser.eval("document.cookie"), "");
-    let page = format!("<form id=f method=post action=\"http://{here}/sign-out\"><input name=token value=x></form>");
-    let (port, _) = attacker(page);
-    browser.go(&format!("http://127.0.0.1:{port}/"));
-    let read = format!("fetch('http://{here}/', {{credentials: 'include'}}).then(a => a.text(), () => 'refused')");
-    assert_eq!(browser.eval(&read), "refused");
-    let sent = format!(
-        "fetch('http://{here}/sign-out', {{method: 'POST', mode: 'no-cors', credentials: 'include', body: new URLSearchParams('token=x')}}).then(a => a.type, () => 'refused')"
-    );
-    browser.eval(&sent);
-    let framed = format!(
-        "new Promise(done => {{ const f = document.createElement('iframe'); f.src = 'http://{here}/'; f.onload = () => {{ try {{ done(f.contentDocument ? f.contentDocument.body.innerText : 'opaque') }} catch (e) {{ done('opaque') }} }}; document.body.append(f) }})"
-    );
-    assert!(!browser.eval(&framed).as_str().unwrap().contains("Hearth"));
-    browser.eval("window.before = 1; document.getElementById('f').submit()");
-    browser.wait("!window.before && document.readyState === 'complete'");
-    assert!(browser.text().contains("came from another page"), "{}", browser.text());
-    assert_eq!(console.sessions(), 1, "nobody was signed out");
-    // A name of the attacker that leads here.
-    browser.go(&format!("http://evil.example:{}/", console.port));
-    assert!(browser.text().contains("asked for under another name"), "{}", browser.text());
-    // A link that works once.
-    let code = console.code(&[]);
-    browser.go(&format!("http://{here}/sign-in/{code}"));
-    browser.press("Sign in");
-    browser.go(&format!("http://{here}/sign-in/{code}"));
-    assert!(browser.text().contains("no longer works"), "{}", browser.text());
-    wait_for("two sessions", || (console.sessions() == 2).then_some(()));
 }

@@ -19,6 +19,11 @@ pub(super) struct Browser {
 impl Browser {
     /// None if this machine has no browser, which the list of skipped tests says.
     pub(super) fn start() -> Option<Self> {
+        Self::with(&[])
+    }
+
+    /// With options of Chromium.
+    pub(super) fn with(options: &[String]) -> Option<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let names = ["chromium", "chromium-browser", "google-chrome"];
         let found =
@@ -28,7 +33,9 @@ impl Browser {
             return None;
         };
         let driver = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/browser.py");
-        let mut child = python().arg(driver).arg(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut command = python();
+        command.arg(driver).arg(program).args(options);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (steps, answers) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         let mut browser = Self { child, steps, answers };
         assert_eq!(browser.answer(), json!("ready"));
@@ -121,26 +128,34 @@ impl Drop for Browser {
 }
 
 /// The pictures of docs/console.md.
-const DOCUMENTED: [&str; 10] = [
+const DOCUMENTED: [&str; 18] = [
+    "sign-in-phone",
+    "login-phone",
     "home-desktop",
+    "decisions-desktop",
     "decision-phone",
     "chat-desktop-dark",
     "why-phone",
+    "found-desktop",
+    "memory-files-desktop",
+    "remembered-phone",
+    "agents-desktop",
+    "agents-main-desktop-dark",
     "tasks-desktop",
     "people-phone-dark",
-    "login-phone",
-    "found-desktop",
-    "remembered-phone",
-    "agents-main-desktop-dark",
+    "network-desktop",
+    "spend-desktop",
+    "health-desktop-dark",
+    "sessions-phone",
 ];
 
-/// Where a picture goes: into the documents if they are to be updated and have it.
-fn picture(name: &str) -> PathBuf {
+/// Where a picture goes, and whether that is into the documents: if they are to be updated and have it.
+fn picture(name: &str) -> (PathBuf, bool) {
     let update = std::env::var_os("HEARTH_UPDATE_DOCS").is_some() && DOCUMENTED.contains(&name);
     let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/console");
     let dir = if update { docs } else { PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("console") };
     std::fs::create_dir_all(&dir).unwrap();
-    dir.join(format!("{name}.png"))
+    (dir.join(format!("{name}.png")), update)
 }
 
 /// Nothing that axe-core knows keeps people from using a page.
@@ -156,17 +171,26 @@ fn obstacles(browser: &mut Browser, name: &str) {
 /// What has to hold for every page.
 #[track_caller]
 pub(super) fn look(browser: &mut Browser, console: &Console, name: &str) {
+    look_at(browser, console, name, None);
+}
+
+/// The same, with the pictures from this place on.
+#[track_caller]
+pub(super) fn look_at(browser: &mut Browser, console: &Console, name: &str, at: Option<&str>) {
     for (shape, width, height, dark) in [
         ("phone", 360, 740, false),
         ("phone-dark", 360, 740, true),
         ("desktop", 1_200, 800, false),
         ("desktop-dark", 1_200, 800, true),
     ] {
-        let file = picture(&format!("{name}-{shape}"));
-        let wide = browser.step(&json!({"shot": file, "width": width, "height": height, "dark": dark}));
+        let (file, small) = picture(&format!("{name}-{shape}"));
+        let wide = browser
+            .step(&json!({"shot": file, "width": width, "height": height, "dark": dark, "at": at, "small": small}));
         obstacles(browser, &format!("{name}-{shape}"));
         assert!(wide.as_i64().unwrap() <= width, "{name} is {wide} wide in a window of {width}");
     }
+    let header = browser.eval("document.querySelector('header')?.offsetHeight ?? 0");
+    assert!(header.as_i64().unwrap() < 64, "{name}: the navigation has more than one line, {header} pixels");
     assert_eq!(browser.eval("typeof window.xss"), "undefined", "{name}: a text of a stranger ran");
     let noise = browser.step(&json!({"noise": true}));
     assert_eq!(noise, json!([]), "{name}");

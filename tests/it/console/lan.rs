@@ -5,6 +5,9 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::json;
+
+use super::driver::Browser;
 use super::{Console, me};
 use crate::host::channels::free_port;
 use crate::host::confined::{PROTOCOL, possible};
@@ -171,6 +174,45 @@ fn a_certificate_of_the_operator_is_used_and_read_again_when_it_was_renewed() {
         ended.stderr.contains("has no private key").then_some(ended.stderr)
     });
     assert!(why.contains("key.pem"), "{why}");
+}
+
+/// The digest of the key of a certificate, as Chromium wants it.
+fn key_digest(pem: &str) -> String {
+    let script = "openssl x509 -in \"$1\" -pubkey -noout | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary | base64";
+    let made = Command::new("sh").args(["-c", script, "sh", pem]).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    String::from_utf8(made.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_browser_that_knows_the_certificate_signs_in_over_tls() {
+    let dir = tempfile::tempdir().unwrap();
+    certificate(dir.path());
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let option = format!("--ignore-certificate-errors-spki-list={}", key_digest(&path("cert.pem")));
+    let Some(mut browser) = Browser::with(&[option]) else { return };
+    let mut console = lan(&format!("tls_cert = {:?}\ntls_key = {:?}\n", path("cert.pem"), path("key.pem")));
+    let (address, _) = link(&console);
+    // A browser that does not know it stays away.
+    let mut other = Browser::start().unwrap();
+    let refused = other.step(&json!({"go": address}));
+    assert!(refused.as_str().is_some_and(|why| why.contains("ERR_CERT_AUTHORITY_INVALID")), "{refused}");
+    browser.go(&address);
+    browser.press("Sign in");
+    browser.wait("document.querySelector('h1')?.innerText === 'Home' && window.isSecureContext");
+    let cookies = browser.step(&json!({"cookies": true}));
+    let cookie = &cookies[0];
+    assert!(cookie["name"].as_str().unwrap().starts_with("__Host-hearth-") && cookie["secure"] == true, "{cookie}");
+    // The page updates itself, also after the daemon was killed.
+    browser.go(&format!("https://hearth.lan:{}/tasks", console.port));
+    for prompt in ["Water the plants", "Read the news"] {
+        console.host.done(&["tasks", "add", "main", prompt, "--every", "2h", "--no-chat"], b"");
+        browser.wait(&format!("document.body.innerText.includes({prompt:?})"));
+        console.host.kill();
+        browser.wait("!document.getElementById('offline').hidden");
+        console.host.start();
+        browser.wait("document.getElementById('offline').hidden");
+    }
 }
 
 /// Connects to each port that it is told and says what came of it.

@@ -268,6 +268,14 @@ fn the_page_goes_on_when_the_code_was_sent() {
     browser.go(&format!("http://{}/", console.here()));
     browser.press("Sign in from a chat");
     browser.wait("!!document.querySelector('.code')");
+    // In a group, others have read it.
+    let group = json!({"id": -5, "type": "group", "title": "All"});
+    let shown = browser.eval("document.querySelector('.code').innerText").as_str().unwrap().trim().to_owned();
+    server.happens(sent(7, ANN, &group, &shown));
+    browser.wait("document.body.innerText.includes('no longer works')");
+    browser.press("Show another code");
+    browser.wait("!!document.querySelector('.code')");
+    assert_ne!(browser.eval("document.querySelector('.code').innerText.trim()"), shown);
     // The first page was for people who are signed in, and its status says so.
     browser.step(&json!({"noise": true}));
     look(&mut browser, &console, "login");

@@ -1,0 +1,127 @@
+//! Every text that a stranger or an agent can send is shown as text, wherever it is shown.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::Console;
+use super::asking::{ask, asking, say, skip, visit_all};
+use super::driver::Browser;
+use crate::host::{event, wait_for};
+
+/// Something that would run in a page that does not escape it, after a mark that says where it came from.
+fn hostile(mark: &str) -> String {
+    format!("{mark}\"'><img src=x onerror=window.xss=1><script>window.xss=1</script><svg onload=window.xss=1>")
+}
+
+/// The same as part of a file's name.
+fn hostile_name(mark: &str) -> String {
+    format!("{mark}\"'><img src=x onerror=window.xss=1>")
+}
+
+/// A console whose agents, people and chats have such names. JSON's texts are also TOML's.
+fn named() -> Console {
+    let name = |mark: &str| Value::from(hostile(mark)).to_string();
+    asking(&format!(
+        "[[agents]]\nfolder = \"main\"\nname = {}\n[[agents]]\nfolder = \"other\"\nname = {}\n\
+         [[users]]\nid = \"telegram:5\"\nname = {}\nmember_of = [\"main\"]\n\
+         [[chats]]\nchannel = \"telegram\"\nplatform_id = \"77\"\nname = {}\nunknown_senders = \"request_approval\"\n\
+         [[chats.wirings]]\nagent = \"main\"\nengage = \"pattern\"\npattern = \".\"\n",
+        name("agent-name"),
+        name("other-name"),
+        name("person-name"),
+        name("chat-name")
+    ))
+}
+
+/// What comes from outside: messages of strangers, chats, tasks, memory, a browser's name.
+fn from_outside(console: &Console) {
+    let mut stranger = event("s1", &hostile("stranger-text"));
+    stranger["platformId"] = "77".into();
+    stranger["message"]["content"]["senderId"] = hostile("stranger-id").into();
+    stranger["message"]["content"]["senderName"] = hostile("stranger-name").into();
+    stranger["message"]["content"]["attachments"] = json!([{"name": hostile_name("stranger-file"), "data": "YQ=="}]);
+    let mut chat = event("s2", "Hello?");
+    chat["platformId"] = hostile("chat-id").into();
+    chat["message"]["isMention"] = true.into();
+    for said in [stranger, chat] {
+        console.host.done(&["inject", "--json"], said.to_string().as_bytes());
+    }
+    console.host.done(&["tasks", "add", "main", &hostile("task-prompt"), "--every", "2h", "--no-chat"], b"");
+    let memory = console.host.data().join("groups/main/memory");
+    std::fs::create_dir_all(&memory).unwrap();
+    std::fs::write(memory.join(format!("{}.md", hostile_name("memory-file"))), hostile("memory-text")).unwrap();
+    let form = format!("code={}", console.code(&[]));
+    let browser = format!("Origin: http://{}\r\nUser-Agent: {}\r\n", console.here(), hostile("browser-name"));
+    assert_eq!(console.post_with("/sign-in", &browser, &form).status, 303);
+}
+
+/// What the person and the agent say in the chat. A question comes last, because the agent waits for its answer.
+fn from_the_chat(browser: &mut Browser, console: &Console) {
+    let file = console.host.path(&hostile_name("sent-file"));
+    std::fs::write(&file, "a").unwrap();
+    browser.go(&format!("http://{}/chat/main", console.here()));
+    browser.step(&json!({"choose": [file], "in": "input[type=file]"}));
+    browser.eval("document.querySelector('#say button').click()");
+    browser.wait("document.querySelectorAll('.line.person').length === 1");
+    skip(console, &hostile("skip-reason"), &hostile("skip-item"));
+    say(browser, console, &hostile("said"));
+    for wanted in [
+        json!({"action": "create_agent", "name": "Helper", "instructions": hostile("instructions")}),
+        json!({"action": "install_packages", "apt": ["jq"], "reason": hostile("package-reason")}),
+        json!({"action": "add_mcp_server", "name": "files", "command": hostile("mcp-command"), "args": [hostile("mcp-arg")]}),
+        json!({"action": "ask_user_question", "title": hostile("title"), "question": hostile("question"),
+               "options": [{"label": hostile("label"), "value": hostile("value")}]}),
+    ] {
+        ask(browser, console, &wanted);
+    }
+    wait_for("the question", || (console.host.rows("questions").len() == 1).then_some(()));
+    wait_for("the skip", || (console.host.rows("skips").len() == 1).then_some(()));
+}
+
+/// What strangers and agents may have put into a page besides text.
+const FOREIGN: &str = "document.querySelectorAll('img, body script, [onerror], [onload], iframe, object').length";
+
+#[test]
+fn every_text_from_outside_is_shown_as_text_on_every_page() {
+    let Some(mut browser) = Browser::start() else { return };
+    let console = named();
+    from_outside(&console);
+    browser.sign_in(&console, &[]);
+    from_the_chat(&mut browser, &console);
+    let mut shown: BTreeMap<String, String> = BTreeMap::new();
+    visit_all(&mut browser, &console, |browser, path| {
+        assert_eq!(browser.eval("typeof window.xss"), "undefined", "{path}: a text ran");
+        assert_eq!(browser.eval(FOREIGN), 0, "{path}: a text became a part of the page");
+        shown.insert(path.to_owned(), browser.text());
+    });
+    let found = console.get("/search?q=said", &console.sign_in(&[])).body;
+    assert!(found.contains("&lt;script&gt;") && !found.contains("<script>window"), "{found}");
+    for (page, marks) in [
+        (
+            "/",
+            "agent-name other-name chat-name stranger-text stranger-name stranger-file question label mcp-command skip-reason",
+        ),
+        (
+            "/asked",
+            "stranger-text stranger-file chat-id instructions package-reason mcp-command mcp-arg title \
+                    question label skip-reason skip-item",
+        ),
+        ("/chat/main", "agent-name said sent-file title question label"),
+        ("/agents", "agent-name other-name"),
+        ("/agents/main", "agent-name"),
+        ("/tasks", "task-prompt"),
+        ("/people", "person-name chat-name"),
+        ("/memory", "memory-file"),
+        ("/sessions", "browser-name"),
+    ] {
+        let text = shown.get(page).unwrap_or_else(|| panic!("{page} was not opened: {:?}", shown.keys()));
+        for mark in marks.split_whitespace() {
+            assert!(text.contains(mark), "{page} does not show {mark}: {text}");
+        }
+        assert!(text.contains("<img src=x onerror=window.xss=1>"), "{page}: {text}");
+    }
+    let all: String = shown.values().map(String::as_str).collect();
+    assert!(all.contains("memory-text") && all.contains("said\"'><img"), "{:?}", shown.keys());
+    assert_eq!(browser.step(&json!({"noise": true})), json!([]));
+}
