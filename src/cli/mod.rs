@@ -380,10 +380,10 @@ fn misused(error: &clap::Error) -> ExitCode {
     exit(Err(session::misused(&error.to_string())))
 }
 
-/// Whether a person who typed `hearth agent` meant `hearth agents`.
+/// Whether a person who typed `hearth agent` meant `hearth agents`, also if what follows is misspelt.
 fn means_agents(words: &[String]) -> bool {
     match words.first() {
-        Some(word) => Cli::command().find_subcommand("agents").is_some_and(|of| of.find_subcommand(word).is_some()),
+        Some(word) => !agent_runner::has_command(word),
         // Hearth starts the runner without arguments and with this variable.
         None => env_lookup(agent_runner::INCARNATION_VARIABLE).is_none(),
     }

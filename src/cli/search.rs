@@ -27,7 +27,7 @@ Words are found whatever their case and accents; the best matches come first, an
 #[command(after_help = FILTERS)]
 pub(super) struct SearchArgs {
     /// Words, and filters
-    #[arg(required = true, allow_hyphen_values = true, trailing_var_arg = true)]
+    #[arg(required = true)]
     query: Vec<String>,
     /// Only what this agent received or said
     #[arg(long, value_name = "AGENT")]

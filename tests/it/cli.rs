@@ -386,6 +386,10 @@ fn mistyped_words_get_an_error_that_says_what_to_type() {
         ("start", 1, "run `hearth service install`"),
         ("restart", 1, "no service is installed"),
         ("agent list", 1, "did you mean `hearth agents list --data "),
+        ("agent lst", 1, "did you mean `hearth agents lst --data "),
+        ("agent sho family", 1, "did you mean `hearth agents sho family --data "),
+        ("search boiler --limit 0", 2, "it must be at least 1"),
+        ("search -x", 2, "unexpected argument '-x'"),
         ("agnets list", 2, "'agents'"),
     ] {
         let words: Vec<&str> = words.split(' ').collect();

@@ -215,7 +215,7 @@ def main():
     status = ann.talks(["hearth", "setup", "--telegram-base-url", url], [
         (r"What answers.*Your choice \[1\]: $", "claude"),
         (r"own server.*Your choice \[1\]: $", "own server"),
-        (r"Containers hold agents best.*Your choice \[1\]: $", "processes"),
+        (r"Containers isolate agents best.*Your choice \[1\]: $", "processes"),
         (r"Address, like [^:]*://[^:]*:\d*: $", url),
         (r"Token, if it wants one.*: $", ""),
         (r"Token of the bot.*: $", TOKEN),

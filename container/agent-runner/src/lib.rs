@@ -153,6 +153,12 @@ pub fn main_from_env() -> ExitCode {
     }
 }
 
+/// Whether [`main_from_arguments`] knows this command.
+#[must_use]
+pub fn has_command(word: &str) -> bool {
+    ["--help", "-h", tools::relay::COMMAND, way::connect::COMMAND].contains(&word) || trusted::has(word)
+}
+
 /// Runs the command in this process's arguments (without the program's name). No command runs the runner, `prompt`
 /// prints a prompt, and the others are described in `docs/trusted.md`.
 #[must_use]

@@ -51,6 +51,11 @@ pub(crate) fn names() -> String {
     COMMANDS.map(|(name, _)| format!("`{name}`")).join(", ")
 }
 
+/// Whether this is one of them.
+pub(crate) fn has(command: &str) -> bool {
+    COMMANDS.iter().any(|(name, _)| *name == command)
+}
+
 /// Prints the program's purpose and its commands.
 pub(crate) fn help() -> ExitCode {
     let commands = COMMANDS.map(|(name, does)| format!("  {name:<25}{does}\n")).concat();
