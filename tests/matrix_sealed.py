@@ -7,14 +7,15 @@ bridge's, matrix-nio with libolm (Debian's python3-matrix-nio). Each call is one
 PERSON ROOM NAME TYPE TEXT`: the same with an encrypted file. `heard PERSON ROOM`: what the bot sent, decrypted; files with
 their text. `keyless PERSON ROOM TEXT`: a message whose key the bot does not get; `key PERSON ROOM`: it gets it. `again PERSON
 ROOM ID`: the ciphertext of a message once more. `identity PERSON`: new signing keys, and the public one. PERSON is `name` or
-`name/DEVICE`. For the kit, Ann in the room that the file `sealed-room` names: `say TEXT`, `many COUNT`, `heard`."""
+`name/DEVICE`. For the kit, Ann in the room that the file `sealed-room` names: `can`, `say TEXT`, `many COUNT`, `heard`,
+`files`."""
 import asyncio, contextlib, io, json, logging, os, sys, time, urllib.parse, urllib.request
 
 import nio
 import olm
 
 sys.dont_write_bytecode = True
-import matrix_people
+import matrix_people, people
 from matrix_people import at, done, read, request, write
 
 BOT = "@bot:hearth.test"
@@ -96,8 +97,9 @@ def opened(client, room, raw):
         asked = urllib.request.Request("http://127.0.0.1:%s/_matrix/client/v1/media/download/%s" % (read("port"), place))
         asked.add_header("Authorization", "Bearer " + client.access_token)
         sealed = urllib.request.urlopen(asked, timeout=30).read()
-        found["text"] = nio.crypto.decrypt_attachment(sealed, file["key"]["k"], file["hashes"]["sha256"], file["iv"]).decode()
-        found["readable"] = found["text"].encode() in sealed
+        plain = nio.crypto.decrypt_attachment(sealed, file["key"]["k"], file["hashes"]["sha256"], file["iv"])
+        found["text"] = plain.decode("latin-1")
+        found["readable"] = bool(plain) and plain in sealed
     return found
 
 def heard(client, room):
@@ -150,9 +152,14 @@ def identity(client):
     print(master.public_key)
 
 async def operate(command, name="ann", *rest):
-    is_kit = not rest and command in ("many", "heard") or command == "say" and not (rest and rest[0].startswith("!"))
+    is_kit = not rest and command in ("can", "files", "many", "heard") or command == "say" and not (rest and rest[0].startswith("!"))
     client = await person("ann" if is_kit else name)
-    if is_kit and command == "heard":
+    if is_kit and command == "can":
+        print("\n".join(("say", "many", "heard", "files")))
+    elif is_kit and command == "files":
+        files = [found for found in heard(client, read("sealed-room")) if "text" in found]
+        print(people.got((found["content"].get("filename") or found["content"]["body"], found["text"].encode("latin-1").hex()) for found in files))
+    elif is_kit and command == "heard":
         print("\n".join(found["content"]["body"] for found in heard(client, read("sealed-room")) if "body" in found["content"]))
     elif is_kit:
         for words in [name, *rest] if command == "say" else ["many-%d." % number for number in range(int(name))]:

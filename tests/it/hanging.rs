@@ -52,7 +52,7 @@ fn a_daemon_makes_what_was_removed_of_its_run_again() {
         }
         let ended = host.run(&["status"], b"");
         let told = format!("{}{}", ended.stdout, ended.stderr);
-        assert!(!told.contains("no daemon is running") && !told.contains("not running"), "{what}: {told}");
+        assert!(!told.contains("no daemon is running") && !told.contains("daemon: not running"), "{what}: {told}");
         wait_for("the daemon to be reachable", || (status(&host).0.code == Some(0)).then_some(()));
         assert_eq!(status(&host).1["daemon"]["pid"], pid.as_raw_nonzero().get(), "{what}");
         let before = host.said().len();
