@@ -81,7 +81,6 @@ class Browser:
         os.close(to_read)
         os.close(to_write)
         self.buffer, self.number, self.noise, self.requests = b"", 0, [], []
-        self.loaded = 0
         target = self.call("Target.createTarget", url="about:blank", session=None)["targetId"]
         self.session = None
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -111,9 +110,7 @@ class Browser:
         line, self.buffer = self.buffer.split(b"\0", 1)
         event = json.loads(line)
         method, params = event.get("method"), event.get("params", {})
-        if method == "Page.loadEventFired":
-            self.loaded += 1
-        elif method == "Page.javascriptDialogOpening":
+        if method == "Page.javascriptDialogOpening":
             self.noise.append("dialog: " + params.get("message", ""))
             self.number += 1
             os.write(self.write_end, json.dumps({"id": self.number, "sessionId": self.session,
@@ -137,13 +134,13 @@ class Browser:
 
     def step(self, step):
         if "go" in step:
-            before = self.loaded
             found = self.call("Page.navigate", url=step["go"])
             end = time.time() + 20
-            while self.loaded == before and not found.get("errorText"):
+            # It has answered with the new page in place. Events of the load of an earlier page may still come.
+            while not found.get("errorText") and self.evaluate("document.readyState") != "complete":
                 if time.time() > end:
                     raise RuntimeError("the page was not loaded")
-                self.receive()
+                time.sleep(0.01)
             return found.get("errorText")
         if "eval" in step:
             return self.evaluate(step["eval"])

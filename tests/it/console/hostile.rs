@@ -73,7 +73,11 @@ fn from_the_chat(browser: &mut Browser, console: &Console) {
         json!({"action": "ask_user_question", "title": hostile("title"), "question": hostile("question"),
                "options": [{"label": hostile("label"), "value": hostile("value")}]}),
     ] {
+        let open = || console.host.rows("approvals").len() + console.host.rows("questions").len();
+        let before = open();
         ask(browser, console, &wanted);
+        // The agent reads only the newest message of a turn.
+        wait_for("what the agent asks for", || (open() > before).then_some(()));
     }
     wait_for("the question", || (console.host.rows("questions").len() == 1).then_some(()));
     wait_for("the skip", || (console.host.rows("skips").len() == 1).then_some(()));

@@ -132,7 +132,9 @@ fn going_back_repeats_nothing_and_shows_what_holds_now() {
     browser.wait("!window.before && location.pathname === '/' && !document.getElementById('ap1')");
     assert_eq!(console.host.rows("approvals").len(), 1);
     // While the daemon is down: the browser says so, and the page is whole when it is back.
+    browser.wait("document.readyState === 'complete'");
     browser.go(&format!("http://{here}/tasks"));
+    browser.wait("location.pathname === '/tasks' && document.readyState === 'complete'");
     console.host.kill();
     browser.wait("!document.getElementById('offline').hidden");
     browser.eval("window.before = 1; history.back()");
