@@ -214,7 +214,7 @@ mod tests {
             assert_eq!(of(code, Value::Null), expected, "{code}");
         }
         let data = json!({ "response": { "timestamp": 5, "results": [{ "type": "RATE_LIMIT_FAILURE", "retryAfterSeconds": u64::MAX }] } });
-        assert_eq!(of(-5, data), (Sent::Retry, Some(u64::MAX)));
+        assert_eq!(of(-5, data), (Sent::Retry, Some(PAUSE_MAX + 1)));
         assert_eq!(refused(Trouble::Down(String::new())).result, Sent::Retry);
         assert_eq!(refused(Trouble::Lost(String::new())).result, Sent::Uncertain);
     }
