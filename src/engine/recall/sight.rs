@@ -108,7 +108,7 @@ fn direct_chat(db: &Tables, txn: &Read<'_>, user: &UserId) -> Result<Option<Chat
     Ok(chat.filter(|chat| !chat.group).map(|_| id))
 }
 
-/// Whether neither the agent nor the chat was removed. What was held for an approval leaves the index when that ends.
+/// Whether neither the agent nor the chat was removed, and the approval is open.
 fn is_there(db: &Tables, txn: &Read<'_>, scope: RecallScope) -> Result<bool> {
     match scope {
         RecallScope::Chat(agent, chat) => {
@@ -119,7 +119,9 @@ fn is_there(db: &Tables, txn: &Read<'_>, scope: RecallScope) -> Result<bool> {
             };
             Ok(chat && agent.is_some_and(|agent| agent.archived.is_none()))
         }
-        RecallScope::Held(_) => Ok(true),
+        RecallScope::Held(approval) => {
+            Ok(readable(db.approvals.get(txn, &approval))?.is_some_and(|row| row.state.is_open()))
+        }
     }
 }
 

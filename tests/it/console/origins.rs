@@ -57,7 +57,7 @@ fn pages_of_other_origins_neither_read_nor_do_anything() {
     browser.eval("window.before = 1; document.getElementById('f').submit()");
     browser.wait("!window.before && document.readyState === 'complete'");
     assert!(browser.text().contains("came from another page"), "{}", browser.text());
-    assert_eq!(console.sessions(), 1, "nobody was signed out");
+    assert_eq!(console.sessions(), 1, "no one was signed out");
     of_the_attacker(&mut browser, &console, port, &seen.lock().unwrap().clone());
     // A name of the attacker that leads here.
     browser.go(&format!("http://evil.example:{}/", console.port));
