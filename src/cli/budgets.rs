@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::listed::{Column, Listed};
-use super::{Done, human_time, labels, print, zone};
+use super::{human_time, labels, zone};
 use crate::clock;
 use crate::engine::{BudgetAccount, budgets};
 use crate::model::Timestamp;
@@ -146,10 +146,9 @@ pub(super) fn warnings(db: &Tables, txn: &Read<'_>, all: &[BudgetJson]) -> Resul
     Ok(found)
 }
 
-/// Prints the budgets, and how many messages wait for them.
-pub(super) fn print(budgets: &[BudgetJson], waiting: u64) -> Done {
-    if waiting > 0 {
-        print::line(&format!("waiting for budgets: {}", labels::count(waiting, "message", "messages")))?;
-    }
-    budgets.iter().try_for_each(|budget| print::line(&format!("budget {}", budget.words())))
+/// The budgets, and how many messages wait for them, as lines for people.
+pub(super) fn lines(budgets: &[BudgetJson], waiting: u64) -> Vec<String> {
+    let waiting =
+        (waiting > 0).then(|| format!("waiting for budgets: {}", labels::count(waiting, "message", "messages")));
+    waiting.into_iter().chain(budgets.iter().map(|budget| format!("budget {}", budget.words()))).collect()
 }

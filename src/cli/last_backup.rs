@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Done, human_size, human_time, print};
+use super::{human_size, human_time};
 use crate::clock;
 use crate::config::Paths;
 use crate::daemon::backups::{self, FailedBackup, GoodBackup, LastBackup};
@@ -84,10 +84,6 @@ impl BackupStatus {
             skipped => format!(", without {skipped} entries that its contents.json lists as skipped"),
         };
         format!("{} ago, {size}, {path}{skipped}", Millis::new(age))
-    }
-
-    pub(super) fn print(&self) -> Done {
-        print::line(&format!("last backup: {}", self.line()))
     }
 }
 

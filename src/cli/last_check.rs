@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::cli::{Done, human_time, print};
+use crate::cli::human_time;
 use crate::clock;
 use crate::daemon::proof;
 use crate::model::time::Millis;
@@ -34,9 +34,9 @@ impl LastCheck {
         Some(format!("the check of the store at {} failed: {found}; run `hearth check`", human_time::local(&self.at)))
     }
 
-    /// Prints the result for people.
-    pub(super) fn print(&self) -> Done {
-        let found = if self.sound { "sound" } else { "failed, see below" };
-        print::line(&format!("check: {found}, {} ago", Millis::new(self.age_ms)))
+    /// The result in one line.
+    pub(super) fn line(&self) -> String {
+        let found = if self.sound { "sound" } else { "failed, see above" };
+        format!("check: {found}, {} ago", Millis::new(self.age_ms))
     }
 }

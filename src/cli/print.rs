@@ -12,12 +12,42 @@ use rustix::io::Errno;
 use super::Failure;
 use crate::config::env::env_lookup;
 
-/// Meaning of a word, for its colour.
+/// Meaning of a word, for its colour. The word itself says the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
+    Plain,
+    Quiet,
     Good,
     Warning,
     Bad,
+}
+
+/// A part of a line, with the meaning of its colour.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) text: String,
+    pub(super) tone: Tone,
+    pub(super) bold: bool,
+}
+
+impl Piece {
+    pub(super) const fn of(text: String, tone: Tone) -> Self {
+        Self { text, tone, bold: false }
+    }
+
+    pub(super) const fn plain(text: String) -> Self {
+        Self::of(text, Tone::Plain)
+    }
+
+    pub(super) fn bold(self) -> Self {
+        Self { bold: true, ..self }
+    }
+
+    fn painted(&self, coloured: bool) -> String {
+        let text = plain(&self.text);
+        let painted = paint(self.tone, &text, coloured);
+        if coloured && self.bold { format!("\u{1b}[1m{painted}\u{1b}[0m") } else { painted.into_owned() }
+    }
 }
 
 /// Prints a line. A closed pipe ends the command quietly, as `head` expects.
@@ -28,6 +58,23 @@ pub(super) fn line(text: &str) -> Result<(), Failure> {
 /// Prints a line that begins with a coloured word.
 pub(super) fn toned(tone: Tone, word: &str, rest: &str) -> Result<(), Failure> {
     raw(&format!("{}{}", paint(tone, word, coloured(&io::stdout())), plain(rest)))
+}
+
+/// Prints a line of several parts.
+pub(super) fn pieces(line: &[Piece]) -> Result<(), Failure> {
+    raw(&painted(line, coloured(&io::stdout())))
+}
+
+/// A line of several parts as text.
+pub(super) fn painted(line: &[Piece], coloured: bool) -> String {
+    let text: String = line.iter().map(|piece| piece.painted(coloured)).collect();
+    text.trim_end().to_owned()
+}
+
+/// Columns and rows of the terminal; none without one.
+pub(super) fn screen() -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0 && size.ws_row > 0).then(|| (usize::from(size.ws_col), usize::from(size.ws_row)))
 }
 
 /// Prints a value as one line of JSON. On a terminal, control characters are escaped.
@@ -125,6 +172,8 @@ fn decide_colour(no_color: Option<&str>, term: Option<&str>) -> bool {
 
 fn paint(tone: Tone, word: &str, coloured: bool) -> Cow<'_, str> {
     let code = match tone {
+        Tone::Plain => return word.into(),
+        Tone::Quiet => 2,
         Tone::Good => 32,
         Tone::Warning => 33,
         Tone::Bad => 31,

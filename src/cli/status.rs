@@ -13,21 +13,20 @@ use super::problems::{FailedStarts, FrozenAgent, RateLimitedAgent};
 use super::report::Report;
 use super::tasks::TaskCounts;
 use super::warnings::{self, Around};
-use super::{
-    Done, Failure, budgets, channels, daemon_status, hoard, human_size, human_time, labels, lookup, print, tasks,
-    transcripts,
-};
+use super::watch::{self, DaemonView, View, parts};
+use super::{Done, Failure, budgets, channels, daemon_status, hoard, lookup, print, tasks, transcripts};
+use crate::clock;
 use crate::config::{Machine, Paths};
 use crate::daemon::{proof, sandbox};
 use crate::model::approval::ApprovalState;
-use crate::model::configure::RuntimeKind;
 use crate::model::delivery::{NOT_RUNNING, OutState};
-use crate::model::id::MessageId;
+use crate::model::id::{MessageId, SessionId};
 use crate::socket::protocol::DaemonStatus;
-use crate::state::{self, Admission, Read, Reader, Tables, Timed, Usage};
+use crate::state::{self, Admission, InboxKey, Read, Reader, Tables, Timed, Usage};
 
 mod incarnations;
 mod places;
+mod text;
 
 /// The answer of `hearth status --json`.
 #[derive(Debug, Serialize)]
@@ -130,7 +129,7 @@ struct MessageCounts {
     context: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct OutboundCounts {
     total: u64,
     undelivered: u64,
@@ -155,11 +154,12 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
     let sandbox = sandbox(paths);
     let usage = reader.usage(paths.data())?;
     let around = Around { paths, daemon: daemon.as_ref(), sandbox: &sandbox, usage: &usage };
-    let (report, mut status, mut warnings) = reader.read(|db, txn| {
+    let (report, mut status, mut warnings, view) = reader.read(|db, txn| {
         let report = Report::read(db, txn)?;
         let status = collect(db, txn, sandbox.confines(), &report)?;
         let warnings = warnings::read(db, txn, &report, &around)?;
-        Ok::<_, state::Error>((report, status, warnings))
+        let view = if json { View::default() } else { watch::collect(db, txn, &report)? };
+        Ok::<_, state::Error>((report, status, warnings, view))
     })?;
     status.data = paths.data().display().to_string();
     status.channels = report.channels.iter().map(|channel| channels::shape(channel, daemon.as_ref())).collect();
@@ -182,16 +182,27 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
     status.backup = BackupStatus::look(paths, plan.as_ref());
     warnings.extend(reader.read(|db, txn| transcripts::long(paths, db, txn))?);
     if status.daemon.is_none() && problem.is_none() {
-        warnings.push("no daemon is running: start one with `hearth run` or `hearth up`".to_owned());
+        warnings.push(parts::NO_DAEMON.to_owned());
     }
     status.warnings = warnings;
     status.daemon_problem.clone_from(&problem);
     if json {
         print::json(&status)?
     } else {
-        print(&status)?
+        print(&status, view)?
     }
     problem.map_or(Ok(()), |problem| Err(Failure::Failed(problem)))
+}
+
+/// Prints it for people.
+fn print(status: &Status, view: View) -> Done {
+    let daemon = status.daemon.as_ref().map(DaemonView::of);
+    let warnings = status.warnings.iter().filter(|warning| *warning != parts::NO_DAEMON).cloned().collect();
+    let view = View { daemon, trouble: status.daemon_problem.clone(), warnings, ..view };
+    let screen = print::screen();
+    let lines = text::lines(status, &view, screen.map(|(columns, _)| columns), clock::wall());
+    let closing = text::closing(&view, lines.len(), screen.map(|(_, rows)| rows));
+    lines.iter().chain(&closing).try_for_each(|line| print::pieces(line))
 }
 
 fn store(reader: &Reader, usage: &Usage) -> StoreStatus {
@@ -213,10 +224,11 @@ fn store(reader: &Reader, usage: &Usage) -> StoreStatus {
 
 /// The oldest message that waits for a turn. Ids are assigned in order of arrival.
 fn oldest_pending(db: &Tables, txn: &Read<'_>) -> Result<Option<PendingStatus>, state::Error> {
-    let mut oldest: Option<MessageId> = None;
-    for row in db.ready_messages.iter(txn)? {
-        let (_, id) = row?;
+    let (mut oldest, mut from): (Option<MessageId>, _) = (None, InboxKey { session: SessionId::new(0), seq: 0 });
+    // One seek per session, however many messages it has.
+    while let Some((InboxKey { session, .. }, id)) = db.ready_messages.first(txn, from..)? {
         oldest = Some(oldest.map_or(id, |oldest| oldest.min(id)));
+        from = InboxKey { session: SessionId::new(session.number().saturating_add(1)), seq: 0 };
     }
     for row in db.messages_in_backoff.iter(txn)? {
         let (Timed { id, .. }, ()) = row?;
@@ -335,103 +347,4 @@ fn approvals(db: &Tables, txn: &Read<'_>) -> Result<ApprovalCounts, state::Error
         counts.unsent += u64::from(matches!(db.approvals.require(txn, &id)?.state, ApprovalState::Unsent { .. }));
     }
     Ok(counts)
-}
-
-fn print(status: &Status) -> Done {
-    print_summary(status)?;
-    print_tables(status)
-}
-
-fn print_summary(status: &Status) -> Done {
-    let ApprovalCounts { open, unsent, held } = status.approvals;
-    if open > 0 {
-        let (held, unsent) = (
-            labels::count(held, "message waits", "messages wait"),
-            match unsent {
-                0 => String::new(),
-                some => format!(", {some} not delivered to an approver yet"),
-            },
-        );
-        print::line(&format!("to decide: {open}, for which {held}{unsent}: see `hearth approvals list`"))?;
-    }
-    print::line(&format!("data: {}", status.data))?;
-    print_daemon(status)?;
-    places::print(&status.places)?;
-    print::line(&format!("time zone: {} ({})", status.timezone, status.timezone_from))?;
-    for channel in &status.channels {
-        print::line(&format!("channel: {} ({}) is {}", channel.channel, channel.kind, channel.words()))?;
-    }
-    let MessageCounts { total, due, claimed, scheduled, backing_off, over_budget, context } = status.messages;
-    print::line(&format!(
-        "messages: {total} in total: {due} queued, {claimed} in progress, {backing_off} retrying, {scheduled} scheduled, {context} context"
-    ))?;
-    budgets::print(&status.budgets, over_budget)?;
-    print::line(&format!("outgoing: {} in total, {} unsent", status.outbound.total, status.outbound.undelivered))?;
-    for (why, count) in &status.outbound.waiting_for {
-        let chats = labels::count(*count, "chat has unsent messages", "chats have unsent messages");
-        print::line(&format!("  {chats}: {}", unsent_because(why)))?;
-    }
-    if status.dropped > 0 {
-        print::line(&format!(
-            "dropped: {}, see `hearth dropped`",
-            labels::count(status.dropped, "message", "messages")
-        ))?;
-    }
-    tasks::print_counts(&status.tasks)?;
-    if let Some(oldest) = &status.oldest_pending {
-        let PendingStatus { message, agent, since, .. } = oldest;
-        print::line(&format!("oldest queued message: {message} for {agent}, {}", human_time::age(since)))?;
-    }
-    let StoreStatus { used_bytes, limit_bytes, free_bytes, .. } = &status.store;
-    print::line(&format!(
-        "store: {} of {} used, {} free on the disk",
-        human_size::decimal(*used_bytes),
-        human_size::decimal(*limit_bytes),
-        human_size::decimal(*free_bytes)
-    ))?;
-    status.check.iter().try_for_each(LastCheck::print)?;
-    status.backup.iter().try_for_each(BackupStatus::print)
-}
-
-fn print_daemon(status: &Status) -> Done {
-    let Some(daemon) = &status.daemon else {
-        let state = if status.daemon_problem.is_some() { "does not answer" } else { "not running" };
-        return print::line(&format!("daemon: {state}"));
-    };
-    print::line(&format!(
-        "daemon: {} (version {}, process {})",
-        if daemon.draining { "stopping when work in progress has ended" } else { "running" },
-        daemon.version,
-        daemon.pid
-    ))?;
-    let agents = if daemon.runtime == RuntimeKind::Process.as_str() { "processes" } else { "containers" };
-    print::line(&format!("agents run as {agents}, because {}", daemon.runtime_why))?;
-    for build in daemon.builds.iter().filter(|build| build.state == "building") {
-        print::line(&format!("building: {} for agent {}", build.image, build.agent))?;
-    }
-    Ok(())
-}
-
-/// The reason of an outgoing queue's wait, for people.
-fn unsent_because(why: &str) -> String {
-    match why {
-        ATTEMPTING => "being sent".to_owned(),
-        NEXT => "queued".to_owned(),
-        why => why.to_owned(),
-    }
-}
-
-fn print_tables(status: &Status) -> Done {
-    if !status.agents.is_empty() {
-        print::line("")?;
-        let row = |agent: &AgentStatus| {
-            let words = [&agent.folder, &agent.provider, agent.confinement, &agent.waiting.to_string()];
-            words.map(str::to_owned).to_vec()
-        };
-        print::table(&["AGENT", "PROVIDER", "CONFINEMENT", "WAITING"], status.agents.iter().map(row).collect())?;
-    }
-    incarnations::print(&status.incarnations, status.daemon.is_some())?;
-    let warn = |warning: &String| print::warning(warning);
-    status.warnings.iter().for_each(warn);
-    Ok(())
 }

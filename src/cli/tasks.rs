@@ -34,7 +34,7 @@ const CHEAP: Millis = Millis::minutes(1);
 /// Maximum age of a time that still counts as now.
 const JUST_NOW: Millis = Millis::minutes(1);
 
-pub(super) use shown::{ExplainedTask, TaskCounts, counts, explain, failing, past_runs, print_counts};
+pub(super) use shown::{ExplainedTask, TaskCounts, counts, explain, failing, past_runs};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TasksCommand {

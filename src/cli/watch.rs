@@ -20,15 +20,19 @@ use crate::model::configure::Change;
 use crate::model::entity::Folder;
 use crate::model::task_command::TaskCommand;
 
+#[cfg(test)]
+pub(super) mod ansi;
+mod columns;
 mod details;
 mod draw;
+pub(super) mod parts;
 mod screen;
 mod view;
 
-pub(super) use draw::{doing, standing};
+pub(super) use columns::{columns, paragraph};
+pub(super) use parts::{doing, standing};
 use screen::{Command, Key, Screen, WatchAction};
-use view::View;
-pub(super) use view::{SessionView, TaskView, collect, tasks};
+pub(super) use view::{DaemonView, SessionView, TaskView, View, collect, tasks};
 
 /// Interval for reading the store.
 const LOOK: Duration = Duration::from_secs(1);
@@ -207,3 +211,5 @@ fn words(failure: &Failure) -> String {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(super) use tests::view as sample;

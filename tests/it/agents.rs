@@ -69,7 +69,7 @@ fn any_program_can_be_an_agent() {
     host.inject("m5", "three");
     assert_eq!(host.wait_said(5)[4], "THREE after die, secret");
     let status = host.run(&["status"], b"");
-    assert!(status.stderr.contains("main is unconfined"), "{status:#?}");
+    assert!(status.stdout.contains("main is unconfined"), "{status:#?}");
     host.wait_settled();
     host.check();
     let dump = host.dump(&["--bodies"]).stdout;

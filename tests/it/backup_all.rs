@@ -249,7 +249,7 @@ fn backups_are_made_on_schedule_and_status_tells_how_old_the_last_one_is() {
     // The disk is not mounted.
     let failed = wait_for("a failed backup", || host.status()["backup"]["failed"].as_str().map(str::to_owned));
     assert!(failed.starts_with("directory "), "{failed}");
-    let warned = host.run(&["status"], b"").stderr;
+    let warned = host.run(&["status"], b"").stdout;
     assert!(warned.contains("failed: directory ") && warned.contains("run `hearth backup --all`"), "{warned}");
     let doctor = host.run(&["doctor", "--offline"], b"").stdout;
     assert!(doctor.contains("not found: create it"), "{doctor}");

@@ -295,7 +295,7 @@ fn flags_stand_before_and_after_the_command() {
     let mut command = host.bare(env!("CARGO_BIN_EXE_hearth"));
     command.arg("status").env("HEARTH_DATA", data);
     let ended = Running::start(command, b"").end();
-    assert!(ended.code == Some(0) && ended.stdout.contains("not running"), "{ended:#?}");
+    assert!(ended.code == Some(0) && ended.stdout.contains("no daemon is running"), "{ended:#?}");
 }
 
 #[test]

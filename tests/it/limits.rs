@@ -85,5 +85,5 @@ fn a_flood_of_an_agent_is_a_warning_of_status() {
     let warned =
         |text: &str| text.contains("agent main writes messages faster than Hearth accepts them in session se1");
     assert!(warned(&status["warnings"].to_string()), "{status}");
-    assert!(warned(&host.run(&["status"], b"").stderr) || warned(&host.done(&["status"], b"")));
+    assert!(warned(&host.done(&["status"], b"")));
 }

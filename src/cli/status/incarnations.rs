@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use crate::cli::listed::or_empty;
-use crate::cli::{human_time, labels, lookup, print};
+use crate::cli::{labels, lookup};
 use crate::model::incarnation::IncarnationId;
 use crate::state::{self, Read, Tables, Writer};
 
@@ -14,9 +13,6 @@ pub(super) struct IncarnationStatus {
     incarnation: u32,
     agent: String,
     phase: String,
-    /// The phase for people.
-    #[serde(skip)]
-    words: String,
     started: String,
     tool: Option<String>,
 }
@@ -33,7 +29,6 @@ pub(super) fn look(db: &Tables, txn: &Read<'_>) -> Result<Vec<IncarnationStatus>
             incarnation: number,
             agent: lookup::folder(db, txn, agent)?,
             phase: labels::phase(&incarnation.phase),
-            words: labels::phase_in_words(&incarnation.phase),
             started: incarnation.started.to_string(),
             tool: incarnation.tool.map(|tool| tool.name),
         });
@@ -64,20 +59,6 @@ pub(super) fn left(writer: Writer, incarnations: usize, claimed: u64) -> Option<
         }
         Writer::Died | Writer::GaveUp => None,
     }
-}
-
-/// Prints incarnations for people. Without a daemon, only the last known phase is shown.
-pub(super) fn print(incarnations: &[IncarnationStatus], daemon: bool) -> Result<(), crate::cli::Failure> {
-    if incarnations.is_empty() {
-        return Ok(());
-    }
-    print::line("")?;
-    let row = |one: &IncarnationStatus| {
-        let name = format!("{}.{}", one.session, one.incarnation);
-        let phase = if daemon { one.words.clone() } else { format!("was {}", one.words) };
-        vec![name, one.agent.clone(), phase, human_time::age(&one.started), or_empty(one.tool.as_ref())]
-    };
-    print::table(&["RUN", "AGENT", "PHASE", "STARTED", "TOOL"], incarnations.iter().map(row).collect())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::cli::{lookup, print};
+use crate::cli::lookup;
 use crate::clock;
 use crate::config::seams;
 use crate::model::id::{AgentId, SessionId};
@@ -39,6 +39,15 @@ impl Slots {
     pub(super) fn nobody_runs(&mut self) {
         self.running = 0;
         self.waiting.clear();
+    }
+
+    /// The slots as a line for people.
+    pub(super) fn words(&self) -> String {
+        let Self { running, max, waiting } = self;
+        let longest = waiting.first().map_or_else(String::new, |one| {
+            format!(", {} of {} has waited for {}", one.session, one.agent, Millis::new(one.waited_ms))
+        });
+        format!("{running} of {max} running, {} queued{longest}", waiting.len())
     }
 }
 
@@ -76,14 +85,4 @@ pub(super) fn look(db: &Tables, txn: &Read<'_>) -> Result<Slots, state::Error> {
         waited_ms: u64::try_from(now.millis().saturating_sub(since.millis())).unwrap_or(0),
     };
     Ok(Slots { running, max, waiting: waiting.into_iter().map(shape).collect() })
-}
-
-/// Prints the slots for people.
-pub(super) fn print(places: &Slots) -> Result<(), crate::cli::Failure> {
-    let Slots { running, max, waiting } = places;
-    print::line(&format!("agents: {running} of {max} running, {} queued", waiting.len()))?;
-    for WaitingSession { session, agent, waited_ms, .. } in waiting {
-        print::line(&format!("  {session} of {agent} has waited for {}", Millis::new(*waited_ms)))?;
-    }
-    Ok(())
 }

@@ -465,15 +465,3 @@ pub(in crate::cli) fn failing(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>
     }
     Ok(found)
 }
-
-/// A line of `hearth status`; without tasks there is none.
-pub(in crate::cli) fn print_counts(counts: &TaskCounts) -> Done {
-    let TaskCounts { open, paused, running, next } = counts;
-    if *open == 0 {
-        return Ok(());
-    }
-    let next = next
-        .as_ref()
-        .map_or_else(String::new, |next| format!(", next {} ({})", human_time::local(next), human_time::age(next)));
-    print::line(&format!("tasks: {open} open, {paused} paused, {running} running{next}"))
-}

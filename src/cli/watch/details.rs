@@ -1,6 +1,6 @@
 //! Everything about the selected line of the live view. Pure.
 
-use super::draw::{age, ahead, doing, standing};
+use super::parts::{age, ahead, doing, standing};
 use super::screen::{Screen, SelectableLine};
 use super::view::{Kind, PromptView, SessionView, TaskView};
 use crate::cli::human_time;

@@ -7,11 +7,12 @@ use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::{Block, Borders, Cell, Clear, HighlightSpacing, Paragraph, Row, Table, TableState, Wrap};
 
 use super::details;
+use super::parts::{self, age};
 use super::screen::{Mode, Screen, SelectableLine};
-use super::view::{DaemonView, Kind, Messages, PromptView, QueueView, SessionState, SessionView, TaskView, View};
-use crate::cli::{human_time, labels};
-use crate::model::configure::RuntimeKind;
-use crate::model::time::{Millis, Timestamp};
+use super::view::View;
+use crate::cli::human_time;
+use crate::cli::print::{self, Piece, Tone};
+use crate::model::time::Timestamp;
 
 const KEYS: &str = "↑↓ choose   Enter details   a approve   r reject   / filter   ? all keys   q quit";
 
@@ -34,28 +35,28 @@ const HELP: &[&str] = &[
 /// Most lines of a panel other than the sessions, which get the rest of the screen.
 const LINES_MAX: usize = 6;
 
-/// The meaning of a colour. The text beside it says the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tone {
-    Plain,
-    Quiet,
-    Good,
-    Attention,
-    Bad,
+fn style(tone: Tone, screen: &Screen) -> Style {
+    let style = Style::new();
+    match tone {
+        Tone::Plain => style,
+        Tone::Quiet => style.add_modifier(Modifier::DIM),
+        _ if !screen.colours => style,
+        Tone::Good => style.fg(Color::Green),
+        Tone::Warning => style.fg(Color::Yellow),
+        Tone::Bad => style.fg(Color::Red),
+    }
 }
 
-impl Tone {
-    fn style(self, screen: &Screen) -> Style {
-        let style = Style::new();
-        match self {
-            Self::Plain => style,
-            Self::Quiet => style.add_modifier(Modifier::DIM),
-            _ if !screen.colours => style,
-            Self::Good => style.fg(Color::Green),
-            Self::Attention => style.fg(Color::Yellow),
-            Self::Bad => style.fg(Color::Red),
-        }
-    }
+fn span(piece: Piece, screen: &Screen) -> Span<'static> {
+    let style = style(piece.tone, screen);
+    Span::styled(
+        print::plain(&piece.text).into_owned(),
+        if piece.bold { style.add_modifier(Modifier::BOLD) } else { style },
+    )
+}
+
+fn row<'a, const N: usize>(pieces: [Piece; N], screen: &Screen) -> Row<'a> {
+    Row::new(pieces.map(|piece| Cell::from(span(piece, screen))))
 }
 
 /// Draws everything: decisions first, then problems, then what runs.
@@ -69,9 +70,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, now: Timestamp) {
     session_panel(frame, screen, sessions, now);
     task_panel(frame, screen, tasks, now);
     if !view.lanes.is_empty() {
-        let lines = view.lanes.iter().map(lane).collect::<Vec<_>>();
-        let heading = format!("UNSENT ({})", view.messages.undelivered);
-        frame.render_widget(Paragraph::new(lines).block(title(screen, &heading, Tone::Plain)), queues);
+        let lines: Vec<_> = view.lanes.iter().map(|lane| Text::from(format!("  {}", parts::lane(lane)))).collect();
+        let heading = parts::heading(parts::UNSENT, view.messages.undelivered, Tone::Plain);
+        frame.render_widget(Paragraph::new(lines).block(title(screen, heading)), queues);
     }
     frame.render_widget(Paragraph::new(footline(screen)), foot);
     match &screen.mode {
@@ -116,75 +117,36 @@ fn panel_rows(lines: usize, headings: usize) -> u16 {
     u16::try_from(if lines == 0 { 0 } else { shown.saturating_add(headings) }).unwrap_or(u16::MAX)
 }
 
-fn title<'a>(screen: &Screen, text: &str, tone: Tone) -> Block<'a> {
-    let style = tone.style(screen).add_modifier(Modifier::BOLD);
+fn title<'a>(screen: &Screen, heading: Piece) -> Block<'a> {
+    let heading = span(heading, screen);
     Block::new().borders(Borders::TOP).border_style(Style::new().add_modifier(Modifier::DIM)).title(Text::styled(
-        format!(" {text} "),
+        format!(" {} ", heading.content),
         // The border's style would dim the title as well.
-        style.remove_modifier(Modifier::DIM),
+        heading.style.remove_modifier(Modifier::DIM),
     ))
 }
 
 fn headline(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
     let view = &screen.view;
-    let (text, tone) = match (&view.daemon, &view.trouble) {
-        (Some(daemon), _) => daemon_words(daemon),
-        (None, _) if !screen.looked => ("looking…".to_owned(), Tone::Plain),
-        (None, Some(trouble)) => (trouble.clone(), Tone::Bad),
-        (None, None) => match &screen.absent_since {
-            Some(since) => (format!("not running since {}", ago(since, now)), Tone::Bad),
-            None => ("no daemon is running: start one with `hearth run` or `hearth up`".to_owned(), Tone::Bad),
-        },
+    let told = match (&screen.absent_since, view) {
+        _ if !screen.looked => Piece::plain("looking…".to_owned()).bold(),
+        (Some(since), View { daemon: None, trouble: None, .. }) => {
+            Piece::of(format!("not running since {}", ago(since, now)), Tone::Bad).bold()
+        }
+        _ => parts::headline(view),
     };
-    let mut style = tone.style(screen).add_modifier(Modifier::BOLD);
-    if tone == Tone::Bad {
-        style = style.add_modifier(Modifier::REVERSED);
-    }
-    let lines = vec![Text::styled(text, style), Text::from(message_words(&view.messages))];
+    let is_bad = told.tone == Tone::Bad;
+    let told = span(told, screen);
+    let style = if is_bad { told.style.add_modifier(Modifier::REVERSED) } else { told.style };
+    let lines = vec![Text::styled(told.content, style), Text::from(parts::message_words(&view.messages))];
     frame.render_widget(Paragraph::new(lines), area);
-    frame.render_widget(Paragraph::new(summary(screen)).alignment(Alignment::Right), second_row(area));
+    let numbers = parts::summary(view).map(|part| span(Piece { text: format!("   {}", part.text), ..part }, screen));
+    let numbers = Paragraph::new(Text::from(numbers.to_vec())).alignment(Alignment::Right);
+    frame.render_widget(numbers, second_row(area));
 }
 
 fn second_row(area: Rect) -> Rect {
     Rect { y: area.y.saturating_add(1), height: area.height.saturating_sub(1), ..area }
-}
-
-fn daemon_words(daemon: &DaemonView) -> (String, Tone) {
-    let agents = if daemon.runtime == RuntimeKind::Process.as_str() { "as processes" } else { "in containers" };
-    let state = if daemon.draining { "is STOPPING: it waits for work in progress" } else { "is running" };
-    let tone = if daemon.draining { Tone::Attention } else { Tone::Good };
-    (format!("hearth {} {state} · agents run {agents}", daemon.version), tone)
-}
-
-/// Messages on their way, without zeros.
-fn message_words(messages: &Messages) -> String {
-    let counts = [
-        (messages.due, "queued"),
-        (messages.claimed, "in progress"),
-        (messages.backing_off, "retrying"),
-        (messages.scheduled, "scheduled"),
-        (messages.undelivered, "unsent"),
-    ];
-    let words: Vec<String> =
-        counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-    if words.is_empty() { "no message waits".to_owned() } else { format!("messages: {}", words.join(", ")) }
-}
-
-/// The three most important numbers.
-fn summary(screen: &Screen) -> Text<'static> {
-    let view = &screen.view;
-    let working = view.all_sessions().filter(|one| one.state() == SessionState::Working).count();
-    let part = |count: usize, words: &str, tone: Tone| {
-        let style =
-            if count == 0 { Tone::Quiet.style(screen) } else { tone.style(screen).add_modifier(Modifier::BOLD) };
-        Span::styled(format!("   {count} {words}"), style)
-    };
-    let problems = if view.warnings.len() == 1 { "problem" } else { "problems" };
-    Text::from(vec![
-        part(view.asked.len(), "to decide", Tone::Attention),
-        part(view.warnings.len(), problems, Tone::Bad),
-        part(working, "working", Tone::Good),
-    ])
 }
 
 fn footline(screen: &Screen) -> Text<'_> {
@@ -193,7 +155,7 @@ fn footline(screen: &Screen) -> Text<'_> {
     }
     match (&screen.note, screen.filter.as_str()) {
         (Some(note), _) => Text::styled(note.as_str(), Style::new().add_modifier(Modifier::BOLD)),
-        (None, "") => Text::styled(KEYS, Tone::Quiet.style(screen)),
+        (None, "") => Text::styled(KEYS, style(Tone::Quiet, screen)),
         (None, filter) => Text::from(format!("only lines with `{filter}`; Esc shows all")),
     }
 }
@@ -221,38 +183,28 @@ where
         }
         rows.push(shown);
     }
-    let heading = format!("{} ({})", panel.heading, rows.len());
-    let tone = if rows.is_empty() { Tone::Plain } else { panel.tone };
+    let heading = parts::heading(panel.heading, rows.len(), panel.tone);
     let mut table = Table::new(rows, panel.widths.iter().copied())
-        .block(title(screen, &heading, tone))
+        .block(title(screen, heading))
         .highlight_spacing(HighlightSpacing::Always)
         .highlight_symbol("> ")
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
     if !panel.names.is_empty() {
-        table = table.header(Row::new(panel.names.iter().copied()).style(Tone::Quiet.style(screen)));
+        table = table.header(Row::new(panel.names.iter().copied()).style(style(Tone::Quiet, screen)));
     }
     frame.render_stateful_widget(table, area, &mut TableState::new().with_selected(chosen));
 }
 
 fn asked_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
-    let row = |line: &SelectableLine| {
+    let line = |line: &SelectableLine| {
         let SelectableLine::Asked(at) = line else { return None };
-        let one = screen.view.asked.get(*at)?;
-        Some(Row::new([one.id.clone(), asked_words(one), format!("expires {}", ahead(&one.expires, now))]))
+        Some(row(parts::asked(screen.view.asked.get(*at)?, now), screen))
     };
     let widths = &[Constraint::Length(8), Constraint::Fill(1), Constraint::Length(17)];
-    panel(frame, screen, area, &Panel { heading: "TO DECIDE", tone: Tone::Attention, names: &[], widths, row });
+    panel(frame, screen, area, &Panel { heading: parts::ASKED, tone: Tone::Warning, names: &[], widths, row: line });
     if screen.looked && screen.view.asked.is_empty() {
-        let text = Text::styled("  nothing waits for a decision", Tone::Quiet.style(screen));
+        let text = Text::styled("  nothing waits for a decision", style(Tone::Quiet, screen));
         frame.render_widget(Paragraph::new(text), second_row(area));
-    }
-}
-
-fn asked_words(one: &PromptView) -> String {
-    let options = one.options.iter().enumerate().map(|(at, (label, _))| format!("{} {label}", at.saturating_add(1)));
-    match one.kind {
-        Kind::Approval => one.summary.clone(),
-        Kind::Question => format!("{} [{}]", one.about, options.collect::<Vec<_>>().join(", ")),
     }
 }
 
@@ -262,91 +214,28 @@ fn warning_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect) {
         Some(Row::new([screen.view.warnings.get(*at)?.clone()]))
     };
     let widths = &[Constraint::Fill(1)];
-    panel(frame, screen, area, &Panel { heading: "PROBLEMS", tone: Tone::Bad, names: &[], widths, row });
+    panel(frame, screen, area, &Panel { heading: parts::PROBLEMS, tone: Tone::Bad, names: &[], widths, row });
 }
 
 fn session_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
-    let row = |line: &SelectableLine| {
+    let line = |line: &SelectableLine| {
         let SelectableLine::Session(at) = line else { return None };
-        let one = screen.session(*at)?;
-        let state = Cell::from(doing(one, now)).style(tone_of(one.state()).style(screen));
-        let last = one.last.clone().unwrap_or_default();
-        let ago = age(&one.active, now);
-        let [agent, chat, last, ago] = [one.agent.clone(), one.chat.clone(), last, ago].map(Cell::from);
-        Some(Row::new([agent, chat, state, last, ago]))
+        Some(row(parts::session(screen.session(*at)?, screen.view.daemon.is_some(), now), screen))
     };
-    let names = &["AGENT", "CHAT", "STATE", "LAST MESSAGE", "AGE"];
     let widths =
         &[Constraint::Max(14), Constraint::Fill(3), Constraint::Fill(5), Constraint::Fill(4), Constraint::Length(7)];
-    panel(
-        frame,
-        screen,
-        area,
-        &Panel { heading: "AGENTS AT WORK AND RECENT CHATS", tone: Tone::Plain, names, widths, row },
-    );
-}
-
-const fn tone_of(state: SessionState) -> Tone {
-    match state {
-        SessionState::RateLimited | SessionState::Offline | SessionState::Queued | SessionState::Stopping => {
-            Tone::Attention
-        }
-        SessionState::Failing => Tone::Bad,
-        SessionState::Working | SessionState::Starting => Tone::Good,
-        SessionState::Idle => Tone::Quiet,
-    }
-}
-
-/// The state of a session, with an explanation.
-pub(in crate::cli) fn doing(one: &SessionView, now: Timestamp) -> String {
-    let state = one.state();
-    let mut words = vec![state.word().to_owned()];
-    match (state, &one.held_off) {
-        (SessionState::RateLimited | SessionState::Offline, Some(until)) => {
-            words.push(format!("next try {}", ahead(until, now)))
-        }
-        (SessionState::Failing, _) => words.push(format!("{} starts failed", one.failed_starts)),
-        (SessionState::Working, _) => {
-            words.extend(one.tool.as_ref().map(|tool| format!("uses {tool}")));
-        }
-        _ => {}
-    }
-    let says_more = !matches!(state, SessionState::RateLimited | SessionState::Offline);
-    words.extend((one.due > 0 && says_more).then(|| format!("{} waiting", one.due)));
-    words.join(", ")
+    let (heading, names) = (parts::SESSIONS, parts::SESSION_NAMES);
+    panel(frame, screen, area, &Panel { heading, tone: Tone::Plain, names, widths, row: line });
 }
 
 fn task_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
-    let row = |line: &SelectableLine| {
+    let line = |line: &SelectableLine| {
         let SelectableLine::Task(at) = line else { return None };
-        let one = screen.view.tasks.get(*at)?;
-        let tone = match (one.running, one.paused) {
-            (true, _) => Tone::Good,
-            (false, true) => Tone::Attention,
-            (false, false) => Tone::Plain,
-        };
-        let next = Cell::from(standing(one, now)).style(tone.style(screen));
-        Some(Row::new([Cell::from(one.task.clone()), one.agent.clone().into(), next, one.prompt.clone().into()]))
+        Some(row(parts::task(screen.view.tasks.get(*at)?, now), screen))
     };
-    let names = &["TASK", "AGENT", "NEXT RUN", "PROMPT"];
     let widths = &[Constraint::Length(8), Constraint::Max(14), Constraint::Length(14), Constraint::Fill(1)];
-    panel(frame, screen, area, &Panel { heading: "TASKS", tone: Tone::Plain, names, widths, row });
-}
-
-/// The next run of a task, or why it does not run.
-pub(in crate::cli) fn standing(one: &TaskView, now: Timestamp) -> String {
-    match (&one.next, one.paused, one.running) {
-        (_, _, true) => "running".to_owned(),
-        (_, true, _) => "paused".to_owned(),
-        (Some(next), ..) => ahead(next, now),
-        (None, ..) => "done".to_owned(),
-    }
-}
-
-fn lane(lane: &QueueView) -> Text<'_> {
-    let why = lane.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-    let chats = labels::count(lane.waiting, "chat waits", "chats wait");
-    Text::from(format!("  {}: {} being sent, {chats}{why}", lane.channel, lane.under_way))
+    let (heading, names) = (parts::TASKS, parts::TASK_NAMES);
+    panel(frame, screen, area, &Panel { heading, tone: Tone::Plain, names, widths, row: line });
 }
 
 fn popup(frame: &mut Frame<'_>, name: &str, lines: &[&str]) {
@@ -391,30 +280,6 @@ pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-pub(super) fn age(then: &str, now: Timestamp) -> String {
-    Timestamp::parse(then).map(|then| length(now.since(then))).unwrap_or_default()
-}
-
 fn ago(then: &str, now: Timestamp) -> String {
     format!("{} ({} ago)", human_time::local(then), age(then, now))
-}
-
-/// Time until an instant.
-pub(super) fn ahead(then: &str, now: Timestamp) -> String {
-    match Timestamp::parse(then) {
-        Some(then) if then <= now => "now".to_owned(),
-        Some(then) => format!("in {}", length(then.since(now))),
-        None => String::new(),
-    }
-}
-
-/// A duration in its two largest units.
-fn length(length: Millis) -> String {
-    let seconds = length.get() / 1_000;
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds / 60 % 60),
-        _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3_600 % 24),
-    }
 }

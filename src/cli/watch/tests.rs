@@ -1,7 +1,8 @@
 //! Tests of the live view: keys, actions and drawing.
 
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
+use ratatui::backend::{CrosstermBackend, TestBackend};
+use ratatui::layout::Rect;
+use ratatui::{Terminal, TerminalOptions, Viewport};
 
 use super::draw::rows;
 use super::screen::{Command, Key, Mode, Screen, WatchAction};
@@ -42,7 +43,8 @@ fn task(task: &str, paused: bool) -> TaskView {
     }
 }
 
-fn view() -> View {
+/// Something of everything.
+pub(in crate::cli) fn view() -> View {
     let asked = |id: &str, kind, about: &str, options: &[&str]| PromptView {
         id: id.into(),
         kind,
@@ -118,6 +120,24 @@ fn drawn(screen: &Screen, width: u16, height: u16) -> String {
 #[test]
 fn the_screen_with_something_of_everything() {
     insta::assert_snapshot!(drawn(&screen(), 110, 30));
+}
+
+#[test]
+fn the_screen_uses_at_most_8_colours_each_with_a_word() {
+    ratatui::crossterm::style::force_color_output(true);
+    let mut view = view();
+    view.tasks[0].running = true;
+    let mut screen = screen();
+    (screen.colours, screen.size) = (true, (200, 40));
+    screen.take(view, NOW);
+    let mut written = Vec::new();
+    let viewport = Viewport::Fixed(Rect::new(0, 0, 200, 40));
+    let mut terminal =
+        Terminal::with_options(CrosstermBackend::new(&mut written), TerminalOptions { viewport }).unwrap();
+    let now = Timestamp::parse(NOW).unwrap();
+    terminal.draw(|frame| super::draw::draw(frame, &screen, now)).unwrap();
+    drop(terminal);
+    super::ansi::assert_colours_have_words(&String::from_utf8(written).unwrap());
 }
 
 #[test]

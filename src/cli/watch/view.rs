@@ -49,6 +49,12 @@ impl View {
     pub(in crate::cli) fn all_sessions(&self) -> impl Iterator<Item = &SessionView> {
         self.sessions.iter().chain(&self.recent)
     }
+
+    /// Number of sessions that work; none do without a daemon.
+    pub(in crate::cli) fn working(&self) -> usize {
+        let working = self.all_sessions().filter(|one| one.state() == SessionState::Working).count();
+        if self.daemon.is_some() { working } else { 0 }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -59,6 +65,19 @@ pub(in crate::cli) struct DaemonView {
     pub(in crate::cli) draining: bool,
     pub(in crate::cli) queued: usize,
     pub(in crate::cli) terminals: usize,
+}
+
+impl DaemonView {
+    pub(in crate::cli) fn of(daemon: &DaemonStatus) -> Self {
+        Self {
+            pid: daemon.pid,
+            version: daemon.version.clone(),
+            runtime: daemon.runtime.clone(),
+            draining: daemon.draining,
+            queued: daemon.queued,
+            terminals: daemon.terminals,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -205,14 +224,7 @@ pub(in crate::cli) fn look(paths: &Paths) -> View {
         ..View::default()
     });
     view.trouble = told.or(view.trouble);
-    view.daemon = daemon.map(|daemon| DaemonView {
-        pid: daemon.pid,
-        version: daemon.version,
-        runtime: daemon.runtime,
-        draining: daemon.draining,
-        queued: daemon.queued,
-        terminals: daemon.terminals,
-    });
+    view.daemon = daemon.as_ref().map(DaemonView::of);
     view
 }
 

@@ -147,7 +147,7 @@ fn what_waits_is_explained() {
     insta::assert_snapshot!("approvals_show", masked(&program.run(&["approvals", "show", "ap1"]).out));
     insta::assert_snapshot!("why_held", masked(&program.run(&["why", "latest"]).out));
     let status = program.run(&["status"]).out;
-    let first =
-        "to decide: 1, for which 1 message waits, 1 not delivered to an approver yet: see `hearth approvals list`";
-    assert!(status.starts_with(first), "{status}");
+    let words = "1 message waits for them; 1 card is not delivered yet; see `hearth approvals show ID`";
+    let decide = status.find("TO DECIDE (1)").unwrap();
+    assert!(status.contains(words) && decide < status.find("PROBLEMS").unwrap(), "{status}");
 }

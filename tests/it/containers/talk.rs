@@ -61,7 +61,7 @@ fn the_agent_has_its_tools_its_skills_and_its_memory() {
         parsed(&setup, &["questions", "list"])["questions"].as_array().is_some_and(|all| all.len() == 1).then_some(())
     });
     let status = setup.host.done(&["status"], b"");
-    assert!(status.contains("agents run as containers") && status.contains("se1.1"), "{status}");
+    assert!(status.contains("agents run as containers") && status.contains("working"), "{status}");
     setup.host.done(&["questions", "answer", "qu1", "No"], b"");
     setup.wait_shown("thanks");
     assert_eq!(setup.telegram.calls("sendDocument")[0].files[0].2, b"1000\n");
