@@ -154,9 +154,15 @@ fn change(paths: &Paths, definition: &Definition, wanted: ServiceChange) -> Done
     })
 }
 
+/// Whether there is such a service: by its file, or because a package of the system brought it.
+fn is_installed(definition: &Definition) -> bool {
+    let is_known = || systemd::look(definition).is_ok_and(|system| system.known);
+    definition.file.exists() || (definition.manager == Manager::Systemd && is_known())
+}
+
 /// Rejects commands for a service that is not installed, and says how the daemon runs instead.
 fn need_installed(paths: &Paths, definition: &Definition) -> Done {
-    if definition.file.exists() {
+    if is_installed(definition) {
         return Ok(());
     }
     let how = match crate::state::holder(paths.data()) {
@@ -171,8 +177,10 @@ fn need_installed(paths: &Paths, definition: &Definition) -> Done {
 /// Runs the log viewer in the foreground.
 #[expect(clippy::disallowed_methods, reason = "waited for without a time limit, because a person reads")]
 fn logs(paths: &Paths, definition: &Definition, wanted: &LogsArgs, json: bool) -> Done {
-    let loose = if definition.file.exists() { None } else { loose_log::find(paths) };
+    let is_installed = is_installed(definition);
+    let loose = if is_installed { None } else { loose_log::find(paths) };
     let (program, arguments) = match (loose, definition.manager) {
+        (None, _) if !is_installed => return Err(no_log(paths, definition)),
         (Some(loose), _) => ("tail", loose_log::arguments(loose, wanted, json)?),
         (None, Manager::Systemd) => ("journalctl", systemd::log_arguments(definition, wanted, json)),
         (None, Manager::Launchd) => ("tail", launchd::log_arguments(definition, wanted, json)?),
@@ -186,6 +194,20 @@ fn logs(paths: &Paths, definition: &Definition, wanted: &LogsArgs, json: bool) -
         // The user ended it with a signal. This is a success.
         None => Ok(()),
     }
+}
+
+/// Why there is no log, and how to get one.
+fn no_log(paths: &Paths, definition: &Definition) -> Failure {
+    let removed = match definition.manager {
+        Manager::Systemd => format!("`journalctl --user-unit={}`", definition.name),
+        Manager::Launchd => "`~/Library/Logs`".to_owned(),
+    };
+    Failure::Failed(format!(
+        "there is no log: Hearth is not running for {}, and no service is installed. `hearth service install` starts it \
+         and keeps a log, `hearth run` logs to its terminal, and `hearth run 2>>hearth.log` to a file. If a service was \
+         removed, {removed} has its log",
+        paths.data().display()
+    ))
 }
 
 fn tail_arguments(wanted: &LogsArgs) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! Hearth as a system service. The programs of the system are stand-ins that record their arguments.
 
+use std::io::Write as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 
@@ -177,7 +178,7 @@ fn without_a_manager_it_says_what_to_do() {
     let nothing = system.host.path("nothing");
     std::fs::create_dir(&nothing).unwrap();
     system.host.env.push(("PATH".into(), nothing.display().to_string()));
-    for arguments in [INSTALL, &["status"], &["logs"]] {
+    for arguments in [INSTALL, &["status"]] {
         let missing = system.run(arguments);
         assert_eq!(missing.code, Some(1), "{missing:#?}");
         assert!(missing.stderr.contains("ctl` not found: `hearth service` needs systemd"), "{missing:#?}");
@@ -218,20 +219,76 @@ fn what_system_and_hearth_say_is_compared() {
 #[test]
 fn logs_are_those_of_the_unit() {
     let system = System::new();
+    system.done(&["install", "--as-root", "--no-start"]);
+    system.told();
     system.done(&["logs", "-f", "-n", "5", "--since", "1 hour ago"]);
     assert_eq!(system.told(), ["journalctl --user-unit=UNIT --lines=5 --since=1 hour ago --follow"]);
     system.done(&["logs", "--json"]);
     assert_eq!(system.told(), ["journalctl --user-unit=UNIT --lines=100 --output=json"]);
+    let short = |arguments: &[&str]| assert_eq!(system.host.run(arguments, b"").code, Some(0), "{arguments:?}");
+    short(&["logs"]);
+    short(&["logs", "-f"]);
+    assert_eq!(system.told(), ["", " --follow"].map(|more| format!("journalctl --user-unit=UNIT --lines=100{more}")));
+}
+
+/// Where nothing runs, the journal would only say that it has no entries.
+#[test]
+fn logs_of_what_never_ran_say_so_and_how_to_start() {
+    let system = System::new();
+    for arguments in [&["logs"][..], &["logs", "-f"], &["service", "logs"]] {
+        let refused = system.host.run(arguments, b"");
+        assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""), "{refused:#?}");
+        for words in ["there is no log: Hearth is not running", "`hearth service install`", "`hearth run`"] {
+            assert!(refused.stderr.contains(words), "{words}: {refused:#?}");
+        }
+    }
+    assert_eq!(system.told(), Vec::<String>::new());
+}
+
+/// The unit of a package has no file in the user's directory, but systemd knows it.
+#[test]
+fn the_unit_of_a_package_is_a_service() {
+    let system = System::new();
+    system.state("LoadState=loaded\nActiveState=active\nMainPID=1\n");
+    for arguments in [["logs"], ["stop"]] {
+        let done = system.host.run(&arguments, b"");
+        assert_eq!(done.code, Some(0), "{done:#?}");
+    }
+    assert_eq!(system.told(), ["journalctl --user-unit=UNIT --lines=100", "systemctl --user stop UNIT"]);
+}
+
+#[test]
+fn start_stop_and_restart_are_passed_to_the_unit() {
+    let system = System::new();
+    for command in ["start", "stop", "restart"] {
+        let refused = system.host.run(&[command], b"");
+        assert!(refused.code == Some(1) && refused.stderr.contains("no service is installed"), "{refused:#?}");
+    }
+    assert_eq!(system.told(), Vec::<String>::new());
+    system.done(&["install", "--as-root", "--no-start"]);
+    system.told();
+    for (command, said) in
+        [("start", "started\n"), ("stop", "stopped; it starts again at the next login\n"), ("restart", "restarted\n")]
+    {
+        let done = system.host.run(&[command], b"");
+        assert_eq!((done.code, done.stdout.as_str()), (Some(0), said), "{done:#?}");
+        assert_eq!(system.told(), [format!("systemctl --user {command} UNIT")]);
+    }
+    std::fs::write(system.dir.join("stuck"), "").unwrap();
+    let stuck = system.host.run(&["restart"], b"");
+    assert!(stuck.code == Some(1) && stuck.stderr.contains("Job failed; see `hearth service logs`"), "{stuck:#?}");
 }
 
 #[test]
 fn logs_without_a_service_are_followed_in_a_file_or_their_place_is_named() {
     let mut host = Host::with_echo();
     host.start();
-    let piped = host.run(&["logs"], b"");
-    assert!(piped.code == Some(1) && piped.stderr.contains("outside of a service"), "{piped:#?}");
-    #[cfg(target_os = "linux")]
-    assert!(piped.stderr.contains("with the program that started it"), "{piped:#?}");
+    for arguments in [&["logs"][..], &["logs", "-f"]] {
+        let piped = host.run(arguments, b"");
+        assert!(piped.code == Some(1) && piped.stderr.contains("outside of a service"), "{piped:#?}");
+        #[cfg(target_os = "linux")]
+        assert!(piped.stderr.contains("with the program that started it"), "{piped:#?}");
+    }
     host.stop();
     if cfg!(not(target_os = "linux")) {
         return;
@@ -241,7 +298,7 @@ fn logs_without_a_service_are_followed_in_a_file_or_their_place_is_named() {
     command.env("HEARTH_DATA", host.data()).env("HEARTH", env!("CARGO_BIN_EXE_hearth")).env("LOG", &log);
     let daemon = Running::start(
         {
-            command.args(["-c", "exec \"$HEARTH\" run --runtime process 2>\"$LOG\""]);
+            command.args(["-c", "exec \"$HEARTH\" run --runtime process 2>>\"$LOG\""]);
             command
         },
         b"",
@@ -255,9 +312,18 @@ fn logs_without_a_service_are_followed_in_a_file_or_their_place_is_named() {
         !shown.stdout.is_empty() && std::fs::read_to_string(&log).unwrap().starts_with(&shown.stdout),
         "{shown:#?}"
     );
+    let mut following = Running::start(host.command(&["logs", "-f", "-n", "0"]), b"");
+    // `tail` may begin at any later end of the file.
+    wait_for("a new line", || {
+        let mut file = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
+        writeln!(file, "a line that is new").unwrap();
+        following.stdout().contains("a line that is new").then_some(())
+    });
+    assert!(following.try_end().is_none(), "it ended by itself");
     let since = host.run(&["logs", "--since", "yesterday"], b"");
     assert!(since.code == Some(1) && since.stderr.contains("plain file"), "{since:#?}");
     assert_eq!(daemon.signal(Signal::TERM).end().code, Some(0));
+    following.signal(Signal::INT);
 }
 
 fn with<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
