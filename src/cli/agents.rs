@@ -379,7 +379,7 @@ fn note_memory(paths: &Paths, folder: &str, keys: &AgentKeys) -> Done {
 fn find<'c>(known: &'c Configuration, folder: &str) -> Result<&'c AgentEntry, Failure> {
     Folder::new(folder)?;
     let found = known.agents.iter().find(|agent| agent.folder.as_str() == folder);
-    found.ok_or_else(|| entity::no_agent(known, folder))
+    found.ok_or_else(|| entity::no_agent(folder))
 }
 
 fn facts(agent: &AgentEntry) -> Vec<(&'static str, Option<String>)> {

@@ -146,12 +146,7 @@ pub(super) fn find<'c>(known: &'c Configuration, chat: &ChatRef) -> Result<&'c C
             entry.spec.channel == *channel && entry.spec.platform_id == *platform_id
         }
     };
-    let missing = || {
-        let address = |entry: &ChatEntry| format!("{}/{}", entry.spec.channel, entry.spec.platform_id);
-        let addresses: Vec<String> = known.chats.iter().map(address).collect();
-        entity::missing_among("chat", &chat.to_string(), addresses.iter().map(String::as_str))
-    };
-    known.chats.iter().find(same).ok_or_else(missing)
+    known.chats.iter().find(same).ok_or_else(|| entity::missing("chat", &chat.to_string()))
 }
 
 /// A chat's address.

@@ -57,6 +57,21 @@ pub(super) struct ChatEntry {
     pub(super) created: Timestamp,
 }
 
+impl Configuration {
+    /// The names of all agents, channels, chats or users.
+    pub(super) fn names(&self, what: &str) -> Vec<String> {
+        match what {
+            "agent" => self.agents.iter().map(|agent| agent.folder.to_string()).collect(),
+            "channel" => self.channels.iter().map(|channel| channel.name.to_string()).collect(),
+            "chat" => {
+                self.chats.iter().map(|chat| format!("{}/{}", chat.spec.channel, chat.spec.platform_id)).collect()
+            }
+            "user" => self.users.iter().map(|user| user.spec.id.to_string()).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// Reads the configuration of a data directory. It is empty if there is no store.
 pub(super) fn read(paths: &Paths) -> Result<Configuration, state::Error> {
     match Reader::open(paths.data()) {

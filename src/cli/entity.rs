@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::configuration::Configuration;
+use super::configuration::{self, Configuration};
 use super::{Done, Failure, human_time, print};
+use crate::config::Paths;
 use crate::config::file::write::{Fields, Value, head, variable};
 use crate::config::nearest;
 
@@ -96,25 +97,41 @@ pub(super) fn missing(what: &str, name: &str) -> Failure {
     Failure::Failed(format!("{what} {name} not found; see `hearth {what}s list`"))
 }
 
-/// The error for a missing entity, with the most similar of the existing ones if there is one.
-pub(super) fn missing_among<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Failure {
-    match nearest(name, known) {
-        Some(nearest) => Failure::Failed(format!(
-            "{what} {name} not found; did you mean `{nearest}`? `hearth {what}s list` shows all"
-        )),
-        None => missing(what, name),
+/// Adds the most similar existing name to an error about a name that does not exist, wherever the error comes from.
+pub(super) fn with_nearest(paths: &Paths, failure: Failure) -> Failure {
+    match failure {
+        Failure::Failed(text) => Failure::Failed(suggestion(paths, &text).unwrap_or(text)),
+        other => other,
     }
 }
 
+fn suggestion(paths: &Paths, text: &str) -> Option<String> {
+    let (before, after) = text.split_once(" not found")?;
+    let words: Vec<&str> = before.split_whitespace().collect();
+    let at = words.iter().rposition(|word| ["agent", "channel", "chat", "user"].contains(word))?;
+    let (what, name) = (words.get(at)?, words.get(at.saturating_add(1))?);
+    let known = configuration::read(paths).ok()?.names(what);
+    let nearest = nearest(name, known.iter().map(String::as_str)).filter(|nearest| nearest != name)?;
+    if text.contains("did you mean") {
+        return None;
+    }
+    Some(match after.strip_prefix(&format!("; see `hearth {what}s list`")) {
+        Some(rest) => {
+            format!("{before} not found; did you mean `{nearest}`? `hearth {what}s list` shows all{rest}")
+        }
+        None => format!("{text}; did you mean `{nearest}`?"),
+    })
+}
+
 /// The error for a missing agent.
-pub(super) fn no_agent(known: &Configuration, folder: &str) -> Failure {
-    missing_among("agent", folder, known.agents.iter().map(|agent| agent.folder.as_str()))
+pub(super) fn no_agent(folder: &str) -> Failure {
+    missing("agent", folder)
 }
 
 /// Rejects the name of an unknown agent.
 pub(super) fn known_agent(known: &Configuration, folder: &str) -> Done {
     let found = known.agents.iter().any(|agent| agent.folder.as_str() == folder);
-    if found { Ok(()) } else { Err(no_agent(known, folder)) }
+    if found { Ok(()) } else { Err(no_agent(folder)) }
 }
 
 /// The error for an existing entity, with a hint what to do instead.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::entity::missing_among;
+use super::entity::no_agent;
 use super::listed::{self, Column, Listed, or_empty};
 use super::progress::Building;
 use super::{Done, Failure, configuration, human_size, human_time, print};
@@ -199,7 +199,7 @@ impl ImageSettings {
                 "agent {name} has no packages and uses the image {}; add some with `packages` in hearth.toml",
                 image::OWN
             ))),
-            None => Err(missing_among("agent", name, agents.iter().map(|agent| agent.folder))),
+            None => Err(no_agent(name)),
         };
         names.iter().map(choose).collect()
     }
@@ -246,7 +246,7 @@ pub(super) fn rebuild(paths: &Paths, folder: &str) -> Result<Vec<BuiltImage>, Fa
     let wishes = ImageSettings::read(paths)?;
     let agents = wishes.agents();
     let Some(agent) = agents.iter().find(|agent| agent.folder == folder) else {
-        return Err(missing_among("agent", folder, agents.iter().map(|agent| agent.folder)));
+        return Err(no_agent(folder));
     };
     if let (false, Some(image)) = (agent.needs_own(), wishes.configured()) {
         return Err(Failure::Failed(format!(

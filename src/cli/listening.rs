@@ -85,6 +85,7 @@ pub(super) fn mutes(paths: &Paths, command: &MutesCommand, json: bool) -> Done {
     let known = configuration::read(paths)?;
     match command {
         MutesCommand::List { agent } => {
+            agent.as_ref().map_or(Ok(()), |agent| entity::known_agent(&known, agent))?;
             let all = Reader::open(paths.data())?.read(|db, txn| muted(db, txn, agent.as_deref()))?;
             listed::list(&all, json, "no mutes")
         }
@@ -111,6 +112,8 @@ pub(super) fn mutes(paths: &Paths, command: &MutesCommand, json: bool) -> Done {
 pub(super) fn sticky(paths: &Paths, command: &StickyCommand, json: bool) -> Done {
     match command {
         StickyCommand::List { agent } => {
+            let known = configuration::read(paths)?;
+            agent.as_ref().map_or(Ok(()), |agent| entity::known_agent(&known, agent))?;
             let now = crate::clock::wall();
             let all = Reader::open(paths.data())?.read(|db, txn| followed(db, txn, agent.as_deref(), now))?;
             listed::list(&all, json, "no followed threads")

@@ -128,7 +128,7 @@ fn chosen<'a>(known: &'a Configuration, agent: Option<&str>) -> Result<Vec<&'a A
 
 fn one<'a>(known: &'a Configuration, agent: &str) -> Result<&'a AgentEntry, Failure> {
     let found = known.agents.iter().find(|known| known.folder.as_str() == agent);
-    found.ok_or_else(|| entity::no_agent(known, agent))
+    found.ok_or_else(|| entity::no_agent(agent))
 }
 
 fn file_of(memory: MemoryOf<'_>, name: &str) -> Result<MemoryFile, Failure> {

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use super::listed::{self, Column, Listed};
-use super::{Done, Failure, change, human_size, human_time, lookup, print, time_args};
+use super::{Done, Failure, change, configuration, entity, human_size, human_time, lookup, print, time_args};
 use crate::config::Paths;
 use crate::model::configure::Change;
 use crate::model::connection::Connection;
@@ -206,6 +206,9 @@ impl Listed for DecisionJson {
 pub(super) fn net(paths: &Paths, args: &NetArgs, json: bool) -> Done {
     if let Some(command) = &args.command {
         return change::edit(paths, change_of(command)?, json);
+    }
+    if let Some(agent) = &args.which.agent {
+        entity::known_agent(&configuration::read(paths)?, agent)?;
     }
     let host = args.which.host.as_deref().map(|text| text.parse::<Host>()).transpose();
     let host = host.map_err(|error| Failure::Failed(format!("--host: {error}")))?;

@@ -6,7 +6,7 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use super::listed::{self, Column, Field, Listed};
-use super::{Done, decide, entity, human_time, lookup};
+use super::{Done, configuration, decide, entity, human_time, lookup};
 use crate::config::Paths;
 use crate::model::approval::Decider;
 use crate::model::card::PromptSubject;
@@ -94,6 +94,9 @@ pub(super) fn skips(paths: &Paths, command: &SkipsCommand, json: bool) -> Done {
     match command {
         SkipsCommand::List { agent, all, limit } => {
             let reader = Reader::open(paths.data())?;
+            if let Some(agent) = agent {
+                entity::known_agent(&reader.read(configuration::collect)?, agent)?;
+            }
             let found = reader.read(|db, txn| list(db, txn, agent.as_deref(), *all, *limit))?;
             listed::list(&found, json, if *all { "no skips" } else { "no open skips; --all lists older ones" })
         }

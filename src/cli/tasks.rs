@@ -206,7 +206,7 @@ pub(super) fn submit(paths: &Paths, command: TaskCommand) -> Result<TaskId, Fail
 fn new(paths: &Paths, args: AddArgs) -> Result<NewTask, Failure> {
     let known = configuration::read(paths)?;
     let found = known.agents.iter().find(|agent| agent.folder.as_str() == args.agent);
-    let agent = found.ok_or_else(|| entity::no_agent(&known, &args.agent))?;
+    let agent = found.ok_or_else(|| entity::no_agent(&args.agent))?;
     let reply = match args.chat {
         Some(chat) => Some(chats::address(&known, &chat)?),
         // A conversation has a chat of its own.

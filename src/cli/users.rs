@@ -228,11 +228,7 @@ impl UserKeys {
 
 fn find<'c>(known: &'c Configuration, user: &str) -> Result<&'c UserEntry, Failure> {
     let id = UserId::parse(user)?;
-    let missing = || {
-        let ids: Vec<String> = known.users.iter().map(|entry| entry.spec.id.to_string()).collect();
-        entity::missing_among("user", user, ids.iter().map(String::as_str))
-    };
-    known.users.iter().find(|entry| entry.spec.id == id).ok_or_else(missing)
+    known.users.iter().find(|entry| entry.spec.id == id).ok_or_else(|| entity::missing("user", user))
 }
 
 fn facts(user: &UserEntry) -> Vec<(&'static str, Option<String>)> {

@@ -81,7 +81,7 @@ pub(super) fn wirings(paths: &Paths, command: &WiringsCommand, json: bool) -> Do
             if find(entry, agent).is_some() {
                 return Err(entity::exists("wiring", &name(entry, agent), "wirings"));
             }
-            Folder::new(agent.as_str())?;
+            entity::known_agent(&known, agent)?;
             let mut fields = Fields::default();
             fields.set("agent", Value::Text(agent.clone()));
             keys.put(&mut fields);

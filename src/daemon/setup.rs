@@ -1,6 +1,7 @@
 //! First-run setup for terminal conversations: creates a missing owner, agent and wired chat.
 
 use crate::channel::terminal;
+use crate::config::nearest;
 use crate::model::address::{BadName, ForeignId, UserId};
 use crate::model::configure::{Change, ChatSpec, Configure, RoleSpec, UserSpec, WiringSpec};
 use crate::model::entity::{
@@ -19,7 +20,7 @@ pub enum Error {
     #[error("there are several agents: choose one with --agent ({0}), or set default_agent in hearth.toml")]
     WhichAgent(String),
     /// The agent that was asked for does not exist.
-    #[error("there is no agent {0}: {1}")]
+    #[error("agent {0} not found; {1}")]
     NoSuchAgent(String, String),
     /// The name cannot be an agent's.
     #[error(transparent)]
@@ -59,7 +60,7 @@ pub fn plan(db: &Tables, txn: &Read<'_>, asked: Option<&str>, uid: u32) -> Resul
         (None, several) => default_agent(db, txn)?.ok_or_else(|| Error::WhichAgent(names(several)))?,
         (Some(asked), known) => {
             let found = known.iter().find(|(_, folder)| folder.as_str() == asked);
-            let (_, folder) = found.ok_or_else(|| Error::NoSuchAgent(asked.to_owned(), advice(known)))?;
+            let (_, folder) = found.ok_or_else(|| Error::NoSuchAgent(asked.to_owned(), advice(asked, known)))?;
             folder.clone()
         }
     };
@@ -139,11 +140,11 @@ fn names(agents: &[(AgentId, Folder)]) -> String {
     agents.iter().map(|(_, folder)| folder.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-fn advice(agents: &[(AgentId, Folder)]) -> String {
-    if agents.is_empty() {
-        "there are none yet, `hearth up` without --agent makes one".to_owned()
-    } else {
-        format!("choose one of {}", names(agents))
+fn advice(asked: &str, agents: &[(AgentId, Folder)]) -> String {
+    match nearest(asked, agents.iter().map(|(_, folder)| folder.as_str())) {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None if agents.is_empty() => "there are none yet, and `hearth up` without --agent creates one".to_owned(),
+        None => format!("choose one of {}", names(agents)),
     }
 }
 

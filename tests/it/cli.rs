@@ -65,6 +65,13 @@ fn a_terminal_shows_what_the_agent_does() {
     at.wait("main: echo: hello");
     at.type_keys("exit\r");
     assert!(at.end().0.success());
+    for words in ["quit", "/exit", "/quit", " Quit "] {
+        let mut at = Pty::start(host.command(&["chat"]));
+        at.wait("talking to main");
+        at.type_keys(&format!("{words}\r"));
+        let (ended, shown) = at.end();
+        assert!(ended.success() && !shown.contains("echo:"), "{words}: {shown}");
+    }
     let mut at = Pty::start(host.command(&["chat", "!tool Search - 4s"]));
     at.wait("main is working, ");
     at.wait(", using Search");

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod listening;
+mod names;
 mod program;
 mod words;
 
@@ -57,7 +58,7 @@ const ENTITIES: &[Step<'_>] = &[
     ),
     (&["wirings", "set", "mg1", "helper", "--context-from", "all"], 1, "`context_from` cannot be \"all\""),
     (&["wirings", "set", "mg1", "helper", "--context-from", "default"], 0, "context_from: known -> (default)"),
-    (&["wirings", "add", "telegram/1", "nobody"], 1, "chat telegram/1 is wired to agent nobody, which does not exist"),
+    (&["wirings", "add", "telegram/1", "nobody"], 1, "agent nobody not found; see `hearth agents list`"),
     (&["wirings", "add", "telegram/1", "helper"], 1, "wiring telegram/1 -> helper already exists"),
     (&["destinations", "list"], 0, " helper  family  telegram/1"),
     (&["destinations", "add", "helper", "home", "--chat", "mg1"], 0, "created   destination helper -> home"),

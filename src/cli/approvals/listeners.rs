@@ -10,7 +10,7 @@ use crate::state::{self, Read, Tables};
 pub(super) fn agent(paths: &Paths, folder: &str) -> Result<AgentId, Failure> {
     let known = configuration::read(paths)?;
     let found = known.agents.iter().find(|agent| agent.folder.as_str() == folder);
-    found.map(|agent| agent.id).ok_or_else(|| entity::no_agent(&known, folder))
+    found.map(|agent| agent.id).ok_or_else(|| entity::no_agent(folder))
 }
 
 /// The agents that an approval about a chat offers; none for other approvals.

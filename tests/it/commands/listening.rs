@@ -43,7 +43,11 @@ const STEPS: &[(&[&str], i32, &str)] = &[
     (&["mutes", "add", "main", "mg1", "--note", "x"], 2, "cannot be used with"),
     (&["mutes", "add", "nobody", "--name", "x"], 1, "agent nobody not found; see `hearth agents list`"),
     (&["mutes", "add", "nobody", "mg1"], 1, "agent nobody not found; see `hearth agents list`"),
-    (&["mutes", "add", "main", "t/spaces"], 1, "chat t/spaces not found; see `hearth chats list`"),
+    (
+        &["mutes", "add", "main", "t/spaces"],
+        1,
+        "chat t/spaces not found; did you mean `t/spaces/A`? `hearth chats list` shows all",
+    ),
     (&["mutes", "add", "main", "mg9"], 1, "chat mg9 not found"),
     (&["mutes", "add", "main", "spaces"], 1, "`spaces` is not a chat"),
     (&["mutes", "add", "main", "mg1/a", "--thread", "b"], 1, "includes the thread a, but --thread says b"),
