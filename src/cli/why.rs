@@ -67,6 +67,9 @@ struct WhyJson {
     /// Number of chats in which the events are.
     #[serde(skip)]
     chats: usize,
+    /// Whether older outgoing and dropped messages may have the same id in other chats.
+    #[serde(skip)]
+    newest_only: bool,
 }
 
 /// Explains an event.
@@ -88,6 +91,13 @@ pub(super) fn why(paths: &Paths, args: &WhyArgs, json: bool) -> Done {
         print::note(&format!(
             "{} chats have a message with the id {id}: choose one with `--chat CHAT`, or a network with `--channel NAME`",
             answer.chats
+        ));
+    }
+    if let (Query::Platform(id), true) = (&query, answer.newest_only) {
+        print::note(&format!(
+            "of outgoing and dropped messages, only the newest {} were looked through for {id}; `--chat CHAT` explains one \
+             of another chat",
+            find::NEWEST
         ));
     }
     if answer.cut {
@@ -118,8 +128,8 @@ fn explain(paths: &Paths, reader: &Reader, daemon: Daemon, query: &Query, scope:
             found.hits.iter().map(|hit| trace::trace(db, txn, daemon, hit)).collect::<Result<_, state::Error>>();
         Ok::<_, state::Error>((SearchResult { hits: Vec::new(), ..found }, events?))
     })?;
-    let SearchResult { cut, chats, .. } = found;
-    let answer = WhyJson { subject, events, cut, unreadable: rows.unreadable, chats };
+    let SearchResult { cut, chats, newest_only, .. } = found;
+    let answer = WhyJson { subject, events, cut, unreadable: rows.unreadable, chats, newest_only };
     // A platform may use ids that look like those of Hearth.
     match query {
         Query::Id(id) if answer.events.is_empty() && answer.subject.is_none() => {

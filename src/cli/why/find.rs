@@ -3,7 +3,8 @@
 //! A platform's id is found through `seen_events`, which has a row for every event with an id, and keeps it at least as
 //! long as the event's text. The keys of that table begin with the chat, so there is one look-up per chat. That is why
 //! platform ids have no index of their own: it would cost every message a row.
-//! Dropped events, outgoing messages and texts are not indexed; they are read to the end.
+//! Dropped events, outgoing messages and texts are not indexed. The newest ones are read, and all of them only if nothing
+//! else has the id. Texts are read until enough are found.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -18,7 +19,10 @@ use crate::model::message::{Body, Drop, Seen};
 use crate::model::task::FireOutcome;
 use crate::state::{self, ChatKey, ForeignKey, HeldKey, Owned, Read, SeenKey, Tables};
 
+mod dropped;
 mod latest;
+
+pub(super) use dropped::NEWEST;
 
 /// Maximum number of events that one answer explains.
 const HITS_MAX: usize = 20;
@@ -44,6 +48,8 @@ pub(super) struct SearchResult {
     pub(super) hits: Vec<FoundEvent>,
     /// Whether there are more.
     pub(super) cut: bool,
+    /// Whether only the newest outgoing and dropped messages were looked through.
+    pub(super) newest_only: bool,
     /// Number of chats in which the events are.
     pub(super) chats: usize,
 }
@@ -56,18 +62,27 @@ pub(super) fn find(
     scope: &Scope,
     rows: &mut Rows,
 ) -> Result<SearchResult, state::Error> {
-    let mut search = Search { db, txn, scope, rows, found: Vec::new(), cut: false };
+    let mut search = Search {
+        db,
+        txn,
+        scope,
+        rows,
+        found: Vec::new(),
+        cut: false,
+        newest_only: false,
+        looked_from: DropId::new(u64::MAX),
+    };
     match query {
         Query::Id(id) => search.id(*id)?,
         Query::Platform(id) => search.platform(id)?,
         Query::Words(words) => search.words(words)?,
         Query::Latest => search.latest()?,
     }
-    let Search { mut found, cut, .. } = search;
+    let Search { mut found, cut, newest_only, .. } = search;
     found.sort_by_key(|found| Reverse(found.at));
     let chats: BTreeSet<&ChatKey> = found.iter().filter_map(|found| found.chat.as_ref()).collect();
     let chats = chats.len();
-    Ok(SearchResult { hits: found.into_iter().map(|found| found.event).collect(), cut, chats })
+    Ok(SearchResult { hits: found.into_iter().map(|found| found.event).collect(), cut, newest_only, chats })
 }
 
 /// The data that identifies an event.
@@ -123,6 +138,9 @@ struct Search<'a, 't> {
     rows: &'a mut Rows,
     found: Vec<Found>,
     cut: bool,
+    newest_only: bool,
+    /// Drops from this one on were all looked through.
+    looked_from: DropId,
 }
 
 impl Search<'_, '_> {
@@ -165,7 +183,7 @@ impl Search<'_, '_> {
             }
             HearthId::Question(_) | HearthId::Session(_) | HearthId::Skip(_) => {}
         }
-        self.drops(None, DropId::new(0))
+        self.drops()
     }
 
     fn add_message(&mut self, id: MessageId) -> Result<(), state::Error> {
@@ -205,22 +223,17 @@ impl Search<'_, '_> {
         if approval.about.session().is_some() {
             return Ok(());
         }
-        for row in db.seen_events.iter(txn)? {
-            if let Some((key, seen)) = self.rows.readable(row)?.filter(|(_, seen)| seen.held == Some(id)) {
-                self.add_seen(key, &seen)?;
-            }
-        }
+        self.held_for(id, &approval)?;
         self.trim();
-        self.drops(None, DropId::new(0))
+        self.drops()
     }
 
     /// Finds everything to which a platform gave this id.
     fn platform(&mut self, id: &ForeignId) -> Result<(), state::Error> {
         self.seen(id)?;
-        self.sent(id)?;
-        self.drops(Some(id), DropId::new(0))?;
+        self.unindexed(id)?;
         self.trim();
-        Ok(())
+        self.drops()
     }
 
     /// Received events with this id: one look-up per chat.
@@ -280,24 +293,6 @@ impl Search<'_, '_> {
         Ok(None)
     }
 
-    /// Finds delivered messages to which a platform gave this id.
-    fn sent(&mut self, id: &ForeignId) -> Result<(), state::Error> {
-        let (db, txn) = (self.db, self.txn);
-        for row in db.outbound.iter(txn)? {
-            let Some((outbound, row)) = self.rows.readable(row)? else { continue };
-            let same = match &row.state {
-                OutState::Delivered { platform_message, .. } => platform_message.as_ref() == Some(id),
-                _ => false,
-            };
-            let in_scope = |to: &Address| same && self.scope.has(&ChatKey::of(&to.channel, &to.platform_id));
-            if row.to.as_ref().is_some_and(in_scope) {
-                let found = self.outgoing(outbound, &row)?;
-                self.add(found);
-            }
-        }
-        Ok(())
-    }
-
     /// An outgoing message, and the event that it is about.
     fn outgoing(&mut self, id: OutboundId, row: &Outbound) -> Result<Found, state::Error> {
         let about = match (&row.state, row.in_reply_to) {
@@ -312,27 +307,6 @@ impl Search<'_, '_> {
         found.event.answer = Some(id);
         found.chat = row.to.as_ref().map(|to| ChatKey::of(&to.channel, &to.platform_id));
         Ok(found)
-    }
-
-    /// Adds the drops to their events. With an id, also adds dropped events with this id that are otherwise unknown.
-    fn drops(&mut self, wanted: Option<&ForeignId>, from: DropId) -> Result<(), state::Error> {
-        let (db, txn) = (self.db, self.txn);
-        if self.found.is_empty() && wanted.is_none() {
-            return Ok(());
-        }
-        for row in db.dropped_events.range(txn, from..)? {
-            let Some((id, drop)) = self.rows.readable(row)? else { continue };
-            let of = |found: &&mut Found| found.id.as_ref().is_some_and(|event| event.has(&drop));
-            if let Some(found) = self.found.iter_mut().find(of) {
-                found.event.drops.push(id);
-                continue;
-            }
-            if wanted.is_some() && drop.platform_message.as_ref() == wanted && self.scope.has(&chat_of(&drop)) {
-                let event = FoundEvent { drops: vec![id], ..FoundEvent::default() };
-                self.add(Found::new(event, Some(EventId::of_drop(&drop)), drop.at));
-            }
-        }
-        Ok(())
     }
 
     /// Messages with these words, also those that wait for a decision.
@@ -353,7 +327,7 @@ impl Search<'_, '_> {
             }
             self.add_body(id, &body)?;
         }
-        self.drops(None, DropId::new(0))
+        self.drops()
     }
 
     /// The first or last row of a table. If it cannot be read, the search begins at the smallest key instead.
@@ -411,3 +385,6 @@ fn remembered(db: &Tables, txn: &Read<'_>, body: &Body) -> Result<Vec<MessageId>
     let seen = db.seen_events.get(txn, &SeenKey::of(source, platform))?;
     Ok(seen.filter(|seen| seen.platform_message == *platform).map(|seen| seen.messages).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,7 @@ const LOOK: u64 = 4_096;
 
 /// Counts the rows of a search.
 pub(super) struct Rows {
-    read: u64,
+    pub(super) read: u64,
     /// Number of rows that could not be read.
     pub(super) unreadable: u64,
     since: Stopwatch,

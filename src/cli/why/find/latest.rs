@@ -6,9 +6,6 @@ use crate::model::id::{BodyId, MessageId};
 use crate::model::message::{Drop, Seen};
 use crate::state::{self, HeldKey, Owned, SeenKey};
 
-/// Number of the newest dropped events that are checked for belonging to the newest event.
-const FAN_OUT_MAX: u64 = 10_000;
-
 impl Search<'_, '_> {
     /// The newest event.
     pub(super) fn latest(&mut self) -> Result<(), state::Error> {
@@ -33,10 +30,7 @@ impl Search<'_, '_> {
         } else if let Some((_, id)) = message {
             self.add_message(id)?;
         }
-        // The drops of the newest event are always among the newest drops.
-        let last = db.dropped_events.last(txn, ..)?.map_or(0, |(id, _)| id.number());
-        let from = if *self.scope == Scope::All { last.saturating_sub(FAN_OUT_MAX) } else { 0 };
-        self.drops(None, DropId::new(from))
+        self.drops()
     }
 
     fn newest_message(&mut self) -> Result<Option<(Timestamp, MessageId)>, state::Error> {
