@@ -1,5 +1,6 @@
 //! Row lookups for people: names instead of ids, and references as people write them.
 
+use super::labels;
 use crate::model::address::{Address, ChannelName, ForeignId};
 use crate::model::entity::Chat;
 use crate::model::id::{AgentId, ChatId, SessionId};
@@ -87,6 +88,22 @@ pub(super) fn chat_at(db: &Tables, txn: &Read<'_>, at: &Address) -> Result<Optio
 pub(super) fn place(address: &Address) -> String {
     let thread = address.thread.as_ref().map(|thread| format!(" (thread {thread})")).unwrap_or_default();
     format!("{}/{}{thread}", address.channel, address.platform_id)
+}
+
+/// A chat as people know it: by its name, or else by its address.
+pub(super) fn chat_words(chat: &Chat) -> String {
+    match &chat.name {
+        Some(name) if name == chat.channel.as_str() => name.clone(),
+        Some(name) => format!("{} ({})", labels::excerpt(name), chat.channel),
+        None => format!("{}/{}", chat.channel, chat.platform_id),
+    }
+}
+
+/// The chat at an address and the thread, as people know them.
+pub(super) fn place_words(db: &Tables, txn: &Read<'_>, at: &Address) -> Result<String, state::Error> {
+    let Some((_, chat)) = chat_at(db, txn, at)? else { return Ok(place(at)) };
+    let thread = at.thread.as_ref().map(|thread| format!(", thread {thread}")).unwrap_or_default();
+    Ok(format!("{}{thread}", chat_words(&chat)))
 }
 
 #[cfg(test)]

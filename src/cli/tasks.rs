@@ -27,6 +27,7 @@ use crate::time::local::{self, BadTime};
 use crate::time::natural;
 use crate::time::zone::Zone;
 
+mod places;
 mod shown;
 
 /// The shortest interval for an agent with a model without `--force`.

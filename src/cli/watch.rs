@@ -32,7 +32,7 @@ mod view;
 pub(super) use columns::{columns, paragraph};
 pub(super) use parts::{doing, standing};
 use screen::{Command, Key, Screen, WatchAction};
-pub(super) use view::{DaemonView, SessionView, TaskView, View, collect, tasks};
+pub(super) use view::{DaemonView, SessionView, TaskView, View, chat, collect, tasks};
 
 /// Interval for reading the store.
 const LOOK: Duration = Duration::from_secs(1);

@@ -252,7 +252,7 @@ fn print_answer(answer: &AnswerJson) -> Done {
         _ => "Hearth".to_owned(),
     };
     print::line(&format!("from    {from}"))?;
-    print::line(&format!("to      {}", answer.to.as_deref().unwrap_or("no chat")))?;
+    print::line(&format!("to      {}", answer.to_words.as_deref().unwrap_or("no chat")))?;
     if !text.is_empty() {
         print::line(&format!("text    {text}"))?;
     }
@@ -304,7 +304,8 @@ fn print_content(event: &EventJson) -> Done {
 fn print_message(message: &MessageJson) -> Done {
     print::line(&format!("{} is {}{}", message.message, message.state, after_colon(message.words.as_ref())))?;
     for answer in &message.answers {
-        print::line(&format!("  {} is {}{}", answer.outbound, answer.state, delivery_detail(answer)))?;
+        let to = answer.to_words.as_ref().map_or_else(String::new, |to| format!(" to {to}"));
+        print::line(&format!("  {}{to} is {}{}", answer.outbound, answer.state, delivery_detail(answer)))?;
     }
     Ok(())
 }

@@ -204,6 +204,20 @@ fn a_turn_that_fails_is_told_as_the_tasks_and_the_series_goes_on() {
 }
 
 #[test]
+fn the_history_of_a_task_says_where_its_answers_went() {
+    let mut host = host();
+    host.done(&["chats", "set", "telegram/123", "--name", "Family"], b"");
+    host.start();
+    host.done(&["tasks", "add", "main", "hello", "--every", "1d", "--chat", "telegram/123"], b"");
+    host.done(&["tasks", "run", "ta1"], b"");
+    assert_eq!(outcomes(&host, "ta1", 1), ["done"]);
+    assert_eq!(slots(&host, "ta1")[0]["sent_to"], json!(["Family (telegram): not sent yet"]));
+    let why = host.done(&["why", "ta1"], b"");
+    assert!(why.contains("answers go to        Family (telegram)\n"), "{why}");
+    assert!(why.contains("Family (telegram): not sent yet") && why.contains(" to Family (telegram) is "), "{why}");
+}
+
+#[test]
 fn a_daemon_that_is_killed_runs_a_task_once() {
     let mut host = host();
     host.start();

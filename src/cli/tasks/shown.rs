@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::places::{goes_to, sent_to};
 use crate::cli::listed::{self, Column, Field, Listed};
 use crate::cli::{Done, Failure, configuration, daemon_status, entity, human_time, labels, lookup, print};
 use crate::config::{Machine, Paths};
@@ -30,6 +31,9 @@ struct TaskJson {
     session: Option<String>,
     /// Chat for its output; null is the session's own chat.
     chat: Option<String>,
+    /// The same for people, also of the session's own chat.
+    #[serde(skip)]
+    chat_words: Option<String>,
     prompt: String,
     script: Option<String>,
     /// A cron expression or an interval; null runs once.
@@ -72,6 +76,8 @@ struct SlotJson {
     /// Number of skipped runs; null if they were not counted, or none was skipped.
     count: Option<u32>,
     message: Option<String>,
+    /// Where its answers went, or go, by name. Empty if there are none, or if retention removed them.
+    sent_to: Vec<String>,
     /// Output of the script, or the error.
     words: Option<String>,
     /// When this was decided.
@@ -170,7 +176,7 @@ impl Listed for TaskJson {
             ("runs in", Some(self.session.clone().unwrap_or_else(|| "the maintenance session".to_owned()))),
             (
                 "answers go to",
-                self.chat
+                self.chat_words
                     .clone()
                     .or_else(|| self.session.is_none().then(|| "no chat; its tools can send messages".to_owned())),
             ),
@@ -244,6 +250,7 @@ fn shape(db: &Tables, txn: &Read<'_>, id: TaskId, task: &Task, zones: &Zones) ->
         state: task.state.as_str(),
         session,
         chat: task.reply.as_ref().map(lookup::place),
+        chat_words: goes_to(db, txn, task)?,
         prompt: task.prompt.clone(),
         script: task.script.clone(),
         recurrence: every::shown(&task.recurrence),
@@ -317,7 +324,7 @@ impl ExplainedTask {
 fn newest_slots(db: &Tables, txn: &Read<'_>, id: TaskId, limit: usize) -> Result<Vec<SlotJson>, state::Error> {
     let mut fires = db.task_runs.collect_last(txn, &id, limit)?;
     fires.sort_by_key(|(slot, _)| std::cmp::Reverse(slot.at));
-    Ok(fires.into_iter().map(|(slot, fire)| slot_json(slot.at, &fire)).collect())
+    fires.into_iter().map(|(slot, fire)| slot_json(db, txn, slot.at, &fire)).collect()
 }
 
 /// A run of a task, for the console.
@@ -386,6 +393,7 @@ impl Listed for SlotJson {
         ("ZONE", |slot| slot.zone.clone()),
         ("OUTCOME", |slot| slot.outcome.replace('_', " ")),
         ("MESSAGE", |slot| slot.message.clone().unwrap_or_default()),
+        ("SENT TO", |slot| slot.sent_to.join(", ")),
         ("DETAIL", detail),
     ];
 }
@@ -402,7 +410,7 @@ fn detail(slot: &SlotJson) -> String {
     }
 }
 
-fn slot_json(slot: Timestamp, fire: &Fire) -> SlotJson {
+fn slot_json(db: &Tables, txn: &Read<'_>, slot: Timestamp, fire: &Fire) -> Result<SlotJson, state::Error> {
     let zone = Zone::parse(&fire.zone).unwrap_or_else(|_| Zone::utc());
     let mut json = SlotJson {
         slot: slot.to_string(),
@@ -413,28 +421,29 @@ fn slot_json(slot: Timestamp, fire: &Fire) -> SlotJson {
         until: None,
         count: None,
         message: None,
+        sent_to: Vec::new(),
         words: None,
         at: fire.at.to_string(),
     };
-    match &fire.outcome {
-        FireOutcome::Running(message) => (json.outcome, json.message) = ("running", Some(message.to_string())),
-        FireOutcome::Done(message) => (json.outcome, json.message) = ("done", Some(message.to_string())),
-        FireOutcome::Gated(message, why) => {
-            (json.outcome, json.message, json.words) = ("gated", Some(message.to_string()), Some(why.clone()));
-        }
-        FireOutcome::ScriptFailed(message, why) => {
-            (json.outcome, json.message, json.words) = ("script_failed", Some(message.to_string()), Some(why.clone()));
-        }
-        FireOutcome::Failed(message, why) => {
-            (json.outcome, json.message, json.words) = ("failed", Some(message.to_string()), Some(why.clone()));
-        }
+    let (outcome, message, words) = match &fire.outcome {
+        FireOutcome::Running(message) => ("running", Some(message), None),
+        FireOutcome::Done(message) => ("done", Some(message), None),
+        FireOutcome::Gated(message, why) => ("gated", Some(message), Some(why)),
+        FireOutcome::ScriptFailed(message, why) => ("script_failed", Some(message), Some(why)),
+        FireOutcome::Failed(message, why) => ("failed", Some(message), Some(why)),
         FireOutcome::Skipped { reason, until, count } => {
-            (json.outcome, json.reason) = ("skipped", Some(reason.as_str()));
+            json.reason = Some(reason.as_str());
             (json.until, json.count) = (Some(until.to_string()), *count);
+            ("skipped", None, None)
         }
-        FireOutcome::Queued => {}
+        FireOutcome::Queued => ("queued", None, None),
+    };
+    (json.outcome, json.words) = (outcome, words.cloned());
+    if let Some(message) = message {
+        json.message = Some(message.to_string());
+        json.sent_to = sent_to(db, txn, *message)?;
     }
-    json
+    Ok(json)
 }
 
 /// Counts tasks, and reports problems of some of them.

@@ -326,18 +326,14 @@ fn session_view(
 }
 
 /// The chat of a session as people know it.
-fn chat(db: &Tables, txn: &Read<'_>, session: &ChatSession) -> Result<String, state::Error> {
+pub(in crate::cli) fn chat(db: &Tables, txn: &Read<'_>, session: &ChatSession) -> Result<String, state::Error> {
     let (id, thread) = match &session.route {
         Route::Shared(id) => (id, None),
         Route::PerThread(id, thread) => (id, thread.as_ref()),
         Route::AgentShared => return Ok("all its chats".to_owned()),
     };
     let name = match db.chats.get(txn, id)? {
-        Some(chat) => match chat.name {
-            Some(name) if name == chat.channel.as_str() => name,
-            Some(name) => format!("{} ({})", labels::excerpt(&name), chat.channel),
-            None => format!("{}/{}", chat.channel, chat.platform_id),
-        },
+        Some(chat) => lookup::chat_words(&chat),
         None => id.to_string(),
     };
     Ok(thread.map(|thread| format!("{name}, thread {thread}")).unwrap_or(name))

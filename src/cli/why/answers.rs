@@ -44,6 +44,7 @@ pub(super) fn shape(
         session: session.map(|session| session.to_string()),
         incarnation: incarnation(&outbound.author),
         to: outbound.to.as_ref().map(lookup::place),
+        to_words: outbound.to.as_ref().map(|to| lookup::place_words(db, txn, to)).transpose()?,
         text: labels::excerpt(&outbound.text),
         state: labels::delivery(&outbound.state),
         words: labels::delivery_detail(outbound),

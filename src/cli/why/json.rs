@@ -99,6 +99,9 @@ pub(super) struct AnswerJson {
     /// The agent's incarnation, or null for a notice of Hearth itself.
     pub(super) incarnation: Option<u32>,
     pub(super) to: Option<String>,
+    /// The same for people.
+    #[serde(skip)]
+    pub(super) to_words: Option<String>,
     pub(super) text: String,
     pub(super) state: &'static str,
     pub(super) words: Option<String>,
