@@ -100,3 +100,44 @@ fn kind(what: &str) -> StepKind {
     let has = |words: &[&str]| words.iter().any(|word| what.contains(word));
     KINDS.iter().find(|(words, _)| has(words)).map_or(StepKind::Arrival, |(_, kind)| *kind)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::address::{ChannelName, ForeignId};
+    use crate::model::id::DropId;
+    use crate::model::message::{Drop, Reason};
+    use crate::model::time::Timestamp;
+    use crate::state::{Options, Store};
+
+    #[test]
+    fn no_reason_is_shown_by_its_code() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path(), Options { reserve_bytes: 0, ..Options::new(1) }).unwrap();
+        let foreign = |text: String| ForeignId::new("id", text).unwrap();
+        for (number, reason) in (1..).zip(Reason::ALL) {
+            let drop = Drop {
+                at: Timestamp::from_millis(i64::try_from(number).unwrap()),
+                channel: ChannelName::new("net").unwrap(),
+                platform_id: foreign("chat".to_owned()),
+                thread: None,
+                chat: None,
+                agent: None,
+                platform_message: Some(foreign(format!("event-{number}"))),
+                sender: None,
+                sender_name: None,
+                reason,
+            };
+            let put = |db: &Tables, txn: &mut crate::state::Write<'_>| {
+                db.dropped_events.append(txn, &DropId::new(number), &drop)
+            };
+            store.write::<_, state::Error>(put).unwrap();
+            let id = DropId::new(number).to_string();
+            let why = store.read(|db, txn| event(db, txn, None, &id)).unwrap().unwrap().why;
+            let shown = format!("{:?} {:?} {:?} {:?}", why.facts, why.decisions, why.steps, why.states);
+            let words: Vec<&str> = shown.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+            assert!(shown.contains(reason.explanation()), "{reason}: {shown}");
+            assert!(!reason.as_str().contains('_') || !words.contains(&reason.as_str()), "{reason}: {shown}");
+        }
+    }
+}

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use hearth::state::{Error, Options, Store, Tables, Write};
+
 /// A data directory, and the program that runs on it.
 pub(super) struct Program {
     dir: tempfile::TempDir,
@@ -46,6 +48,12 @@ impl Program {
         self.dir.path().join("data")
     }
 
+    /// Puts rows into the store, which no program may use meanwhile.
+    pub(super) fn write(&self, work: impl FnOnce(&Tables, &mut Write<'_>) -> Result<(), Error>) {
+        let options = Options { reserve_bytes: 0, ..Options::new(1) };
+        Store::open(&self.data(), options).unwrap().write(work).unwrap();
+    }
+
     pub(super) fn has_store(&self) -> bool {
         self.data().exists()
     }
@@ -62,7 +70,7 @@ impl Program {
 
     /// A command that inherits only the search path from the test's environment, and never uses Podman.
     #[expect(clippy::disallowed_methods, reason = "the program itself is tested")]
-    fn command(&self, args: &[&str]) -> Command {
+    pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hearth"));
         command
             .args(args)

@@ -1,8 +1,11 @@
 //! No command prints the code of a reason, except with `--json`.
 
-use hearth::model::message::Reason;
+use hearth::model::address::ForeignId;
+use hearth::model::id::DropId;
+use hearth::model::message::{Drop, Reason};
 
 use super::program::Program;
+use crate::host::pty::Pty;
 
 /// A strict chat, a public one, and one in which the agent only listens to known people.
 const FILE: &str = r#"
@@ -96,4 +99,36 @@ fn commands_print_words_and_json_has_codes() {
     let told = program.run(&["chat", "/config"]);
     assert!(told.err.contains("this command is never sent to agents") || told.out.contains("never sent"), "{told:?}");
     assert_words(&format!("{}{}", told.out, told.err), "chat");
+}
+
+/// Dropped messages of every reason, in lists, explanations and the live view.
+#[test]
+fn no_reason_is_shown_by_its_code_anywhere() {
+    let program = Program::new();
+    let file = program.file("hearth.toml", FILE);
+    assert_eq!(program.run(&["apply", "--no-owner", &file]).code, 0);
+    let dropped = program.run_with(&["inject"], &event("first", "strict", "hello"));
+    assert!(dropped.out.contains("dropped"), "{dropped:?}");
+    program.write(|db, txn| {
+        let first = db.dropped_events.require(txn, &DropId::new(1))?;
+        for reason in Reason::ALL {
+            let id: DropId = db.allocate(txn)?;
+            let platform_message = Some(ForeignId::new("id", format!("event-{id}")).unwrap());
+            db.dropped_events.put(txn, &id, &Drop { reason, platform_message, ..first.clone() })?;
+        }
+        Ok(())
+    });
+    let list = program.run(&["dropped", "--limit", "100"]).out;
+    assert_words(&list, "dropped");
+    for (number, reason) in (2..).zip(Reason::ALL) {
+        let why = program.run(&["why", &format!("dr{number}")]).out;
+        assert_words(&why, "why");
+        assert!(why.contains(reason.explanation()) && list.contains(reason.explanation()), "{reason}: {why}");
+    }
+    for arguments in [&["status"][..], &["status", "--watch"]] {
+        let mut at = Pty::start(program.command(arguments));
+        at.wait("no daemon is running");
+        at.type_keys("q");
+        assert_words(&at.end().1, &format!("{arguments:?}"));
+    }
 }
