@@ -5,6 +5,8 @@ use std::path::Path;
 
 use crate::host::{Host, skipped};
 
+mod examples;
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
