@@ -23,7 +23,7 @@ const LEFT_OUT: &str = "it was not kept, because too many bytes of files waited 
 pub(crate) fn hold(tx: &mut Tx<'_, '_>, id: ApprovalId, body: BodyId, held: &Held) -> Result<()> {
     let row = tx.db.bodies.require(tx, &body)?;
     let bytes = held_bytes::file_bytes(&row);
-    if bytes > 0 && tx.db.held_messages_by_body.get(tx, &Owned { owner: body, id })?.is_none() {
+    if tx.db.held_messages_by_body.get(tx, &Owned { owner: body, id })?.is_none() {
         held_bytes::count_held(tx.db, tx, &row, |held| held.saturating_add(bytes))?;
     }
     tx.db.held_messages_by_body.put(tx, &Owned { owner: body, id }, &bytes)?;
@@ -34,9 +34,6 @@ pub(crate) fn hold(tx: &mut Tx<'_, '_>, id: ApprovalId, body: BodyId, held: &Hel
 /// Removes the files of a message that would exceed the limits for held files. Their bytes are not needed any more and
 /// are removed when the message is committed.
 pub(crate) fn leave_out(tx: &Tx<'_, '_>, body: &mut Body) -> Result<()> {
-    if body.attachments.iter().all(|file| file.blob.stored().is_none()) {
-        return Ok(());
-    }
     let mut person = match held_bytes::holder(body) {
         Some(holder) => tx.db.held_bytes_by_person.get(tx, &holder)?.unwrap_or(0),
         None => 0,
@@ -123,9 +120,7 @@ fn let_go(tx: &mut Tx<'_, '_>, id: ApprovalId, body_id: BodyId, body: Body, kept
     tx.db.held_messages.delete(tx, &HeldKey { approval: id, body: body_id })?;
     let bytes = tx.db.held_messages_by_body.get(tx, &Owned { owner: body_id, id })?.unwrap_or(0);
     tx.db.held_messages_by_body.delete(tx, &Owned { owner: body_id, id })?;
-    if bytes > 0 {
-        held_bytes::count_held(tx.db, tx, &body, |held| held.saturating_sub(bytes))?;
-    }
+    held_bytes::count_held(tx.db, tx, &body, |held| held.saturating_sub(bytes))?;
     if kept {
         return Ok(());
     }

@@ -16,7 +16,7 @@ use hearth::model::{Input, Millis, UserId};
 use hearth::state::touched;
 
 use super::ground::{BARE, GROUP, Ground, address, channel};
-use crate::world::outside::{claim, mid_turn, said};
+use crate::world::outside::{claim, mid_turn, remote, said};
 use crate::world::{World, event_in};
 
 const MENTION: &str = "\"isMention\":true";
@@ -358,25 +358,31 @@ fn strangers_are_told_once_that_they_wait() {
     assert_eq!(ground.shown().iter().filter(|(at, _, text)| at == "telegram/new" && text.contains("waits")).count(), 1);
 }
 
+/// Sends a message with files of 8 bytes each, and perhaps with one of 3 bytes that stays at the network.
+fn send_files(ground: &mut Ground, who: &str, files: usize, at_network: bool) {
+    let json = ground.event(("telegram", "chat-123", None), (who, "look"), "");
+    let all = vec![r#"{"name":"a.png","data":"MTIzNDU2Nzg="}"#; files].join(",");
+    let json = json.replace(r#""text":"look""#, &format!(r#""text":"look","attachments":[{all}]"#));
+    let mut digest = [u8::try_from(ground.count("bodies")).unwrap(); 32];
+    let keep = |_: Vec<u8>| {
+        digest[0] += 1;
+        Ok::<_, ()>(Ok(BlobId::of_digest(&digest)))
+    };
+    let mut event = event::read(json.as_bytes()).unwrap().keep(keep).unwrap();
+    assert!(event.attachments.iter().all(|file| file.size == 8));
+    event.attachments.splice(..0, at_network.then(|| remote("late.png")));
+    ground.world.put(Input::Inbound(Box::new(event)));
+    ground.world.settle();
+    ground.world.assert_sound();
+}
+
 /// Files of unknown senders are kept up to a limit per person and in total. Beyond it the message waits without the
 /// file, and says so.
 #[test]
 fn files_that_wait_are_bounded() {
     let policy = Policy { held_bytes_per_person: 10, held_bytes: 15, ..Policy::STANDARD };
     let mut ground = Ground::in_world(World::with(policy, |_| {}), GROUP);
-    let mut next = 0;
-    let mut send = |ground: &mut Ground, who: &str| {
-        next += 1;
-        let json = ground.event(("telegram", "chat-123", None), (who, "look"), "");
-        let more = r#""text":"look","attachments":[{"name":"a.png","data":"MTIzNDU2Nzg="}]"#;
-        let json = json.replace(r#""text":"look""#, more);
-        let file = BlobId::of_digest(&[next; 32]);
-        let event = event::read(json.as_bytes()).unwrap().keep(|_| Ok::<_, ()>(Ok(file.clone()))).unwrap();
-        assert_eq!(event.attachments[0].size, 8);
-        ground.world.put(Input::Inbound(Box::new(event)));
-        ground.world.settle();
-        ground.world.assert_sound();
-    };
+    let send = |ground: &mut Ground, who: &str| send_files(ground, who, 1, false);
     let kept = |ground: &Ground| -> Vec<bool> {
         ground
             .world
@@ -399,4 +405,19 @@ fn files_that_wait_are_bounded() {
     send(&mut ground, "ann");
     send(&mut ground, "ann");
     assert_eq!(kept(&ground), [true, false, true, true]);
+}
+
+/// Of several files in a message, those that fit are kept, up to the last byte of a limit. A file that stays at its
+/// network takes no space and is not left out.
+#[test]
+fn files_that_fit_are_kept_to_the_last_byte() {
+    let policy = Policy { held_bytes_per_person: 16, held_bytes: 24, ..Policy::STANDARD };
+    let mut ground = Ground::in_world(World::with(policy, |_| {}), GROUP);
+    for (who, expected) in [("ann", vec![true, true, false]), ("bob", vec![true, false]), ("carl", vec![false])] {
+        send_files(&mut ground, who, expected.len(), true);
+        let mut files = ground.world.read(|db, txn| Ok(db.bodies.last(txn, ..)?.unwrap().1.attachments));
+        assert!(files.remove(0).blob.is_remote(), "{who}");
+        let kept: Vec<bool> = files.iter().map(|file| file.blob.stored().is_some()).collect();
+        assert_eq!(kept, expected, "{who}");
+    }
 }

@@ -252,7 +252,7 @@ fn an_agent_that_is_addressed_later_is_asked_about_as_well() {
         (body("“Bob” (bob)"), vec!["telegram/bobs".to_owned()])
     );
     let (first, card) = ground.last_card();
-    ground.says("stranger", "andy, hello");
+    ground.says("stranger", "andy and bob, hello");
     ground.says("stranger", "bob, once more");
     // An administrator of one agent does not decide about the other.
     assert_eq!(ground.card_places(), ["telegram/bobs", "telegram/owner"]);
@@ -263,7 +263,39 @@ fn an_agent_that_is_addressed_later_is_asked_about_as_well() {
     assert!(ground.presses("telegram:owner", ALLOW).0);
     let members = ["ag1 telegram:stranger by telegram:owner", "ag2 telegram:stranger by telegram:owner"];
     assert_eq!(ground.members().iter().filter(|line| members.contains(&line.as_str())).count(), 2);
-    assert_eq!(ground.heard(), ["bob, hello", "andy, hello", "bob, once more"]);
+    assert_eq!(ground.heard(), ["bob, hello", "andy and bob, hello", "andy and bob, hello", "bob, once more"]);
+}
+
+/// One of two agents leaves the chat, or the sender becomes a member of it: what is held for the other one stays held.
+#[test]
+fn a_message_stays_held_for_the_agents_that_are_left() {
+    let wiring = |agent: &str, text: &str| {
+        format!("[[chats.wirings]]\nagent = \"{agent}\"\nengage = \"pattern\"\npattern = \"{text}\"\n")
+    };
+    let people = TWO.split("[[chats.wirings]]").next().unwrap();
+    let both = format!("{people}{}{}", wiring("andy", "."), wiring("bob", "bob"));
+    let (net, chat) = (ChannelName::new("telegram").unwrap(), ForeignId::new("chat", "chat-123").unwrap());
+    let leaves = Change::RemoveWiring(net, chat, folder("bob"));
+    let admits = Change::AddMember(folder("bob"), user("telegram:stranger"));
+    for (change, at_once, superseded) in [(leaves, vec![], 1), (admits, vec!["bob, hello"], 0)] {
+        for (decision, later, rejected) in [("approve", vec!["hello", "bob, hello"], 0), ("reject", vec![], 2)] {
+            let mut ground = Ground::of(&both);
+            ground.says("stranger", "hello");
+            ground.says("stranger", "bob, hello");
+            ground.world.configure(vec![change.clone()]).unwrap();
+            ground.world.settle();
+            ground.world.assert_sound();
+            assert_eq!((ground.states(), ground.held().len()), (vec!["pending"], 2), "{decision}");
+            assert_eq!(ground.heard(), at_once, "{decision}");
+            ground.decides(ApprovalId::new(1), decision);
+            assert_eq!(ground.heard(), [at_once.clone(), later].concat(), "{decision}");
+            let dropped: Vec<_> =
+                ground.drops().iter().map(|drop| (drop.agent.unwrap().to_string(), drop.reason)).collect();
+            let mut expected = vec![("ag2".to_owned(), Reason::Superseded); superseded];
+            expected.extend(vec![("ag1".to_owned(), Reason::Rejected); rejected]);
+            assert_eq!(dropped, expected, "{decision}");
+        }
+    }
 }
 
 /// More cards than one sweep examines, all old enough to be removed.
