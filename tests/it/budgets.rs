@@ -2,6 +2,8 @@
 
 use hearth::model::budget::Reservation;
 use hearth::model::card::PromptSubject;
+use hearth::model::configure::Change;
+use hearth::model::entity::Folder;
 use hearth::model::id::{ApprovalId, MessageId, SessionId};
 use hearth::model::incarnation::Exit;
 use hearth::model::input::ClockChange;
@@ -19,7 +21,9 @@ use serde_json::{Value, json};
 
 use crate::host::Host;
 use crate::world::outside::{claim, end, try_again};
-use crate::world::{ONE, World, event_in};
+use crate::world::{ONE, World, configuration, event_in};
+
+mod sharing;
 
 const S: SessionId = SessionId::new(1);
 /// An owner in the chat, and one at the terminal, where owners are told things.
@@ -72,7 +76,11 @@ const PER_THREAD: &str = "[[chats]]\nchannel = \"net\"\nplatform_id = \"C\"\nunk
 
 /// Like [`says`], in a thread.
 fn says_in(world: &mut World, thread: &str, id: &str) -> MessageId {
-    let json = event_in(("net", "C", Some(thread)), (id, "do it", r#""senderId":"ann""#), "");
+    writes_in(world, thread, "ann", id)
+}
+
+fn writes_in(world: &mut World, thread: &str, who: &str, id: &str) -> MessageId {
+    let json = event_in(("net", "C", Some(thread)), (id, "do it", &format!(r#""senderId":"{who}""#)), "");
     let message = world.inject(&json).wirings[0].message.unwrap();
     world.settle();
     world.assert_sound();
@@ -353,6 +361,21 @@ fn without_budgets_and_after_their_removal_nothing_waits() {
     assert_eq!(world.read(|db, txn| db.budget_states.len(txn)), 0);
     works(&mut world, message, 1_000);
     assert!(answered(&world, message));
+}
+
+/// A message that waits goes with its agent, also if its budget is lifted at the same time.
+#[test]
+fn a_message_that_waits_is_dropped_with_its_agent() {
+    let mut world = world(&format!("grace = 0\n{}", daily(0)), "on_limit = \"hold\"");
+    let message = says(&mut world, "ann", "m1");
+    assert!(waits(&world, message));
+    let remove = Change::RemoveAgent(Folder::new("main").unwrap());
+    let lift = configuration("timezone = \"UTC\"\n").changes;
+    world.configure([vec![remove], lift].concat()).unwrap();
+    world.settle();
+    world.assert_sound();
+    let state = world.state_of(message);
+    assert!(matches!(state, MessageState::Dropped { reason: Reason::AgentRemoved, .. }), "{state:?}");
 }
 
 #[test]

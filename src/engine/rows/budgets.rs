@@ -373,12 +373,12 @@ fn release(tx: &mut Tx<'_, '_>, key: InboxKey) -> Result<()> {
 }
 
 /// Releases what is set aside for a session's messages.
-pub(crate) fn release_session(tx: &mut Tx<'_, '_>, session: SessionId) -> Result<bool> {
+pub(crate) fn release_session(tx: &mut Tx<'_, '_>, session: SessionId) -> Result<()> {
     let seqs: Vec<u64> = reservations(tx)?.of_session(session).into_iter().flat_map(BTreeMap::keys).copied().collect();
-    for seq in &seqs {
-        release(tx, InboxKey { session, seq: *seq })?;
+    for seq in seqs {
+        release(tx, InboxKey { session, seq })?;
     }
-    Ok(!seqs.is_empty())
+    Ok(())
 }
 
 /// Releases what is set aside for a message that is not under way any more.

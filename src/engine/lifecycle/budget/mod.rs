@@ -232,8 +232,8 @@ pub(crate) fn turn_ended(tx: &mut Tx<'_, '_>, session: SessionId) -> Result<()> 
     if budgets::reservations(tx)?.of_session(session).is_some()
         && tx.db.claimed_messages.first_in(tx, &session)?.is_none()
         && !goes_on(tx, session)?
-        && budgets::release_session(tx, session)?
     {
+        budgets::release_session(tx, session)?;
         dispatch::dispatch_session(tx, session)?;
     }
     reconsider(tx)
@@ -311,10 +311,6 @@ fn reconsider_session(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<()> {
     let mut judge = Judge::new(tx, &settings, of, fallback::has_free(tx, of)?)?;
     let mut released = false;
     for (_, message) in tx.db.budget_waits.collect_prefix(tx, &id, JUDGED_MAX)? {
-        if agent.archived.is_some() {
-            messages::drop_message(tx, message)?;
-            continue;
-        }
         let row = tx.db.messages.require(tx, &message)?;
         let judged = judge.judge(tx, message, &row)?;
         let state = match judged.verdict {
