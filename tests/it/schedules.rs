@@ -14,6 +14,7 @@ use hearth::model::{Address, ChannelName, ForeignId, Input, Millis};
 use hearth::state::recall::{self, source};
 use hearth::state::{Tables, Write};
 
+use crate::world::lifecycle::answer;
 use crate::world::outside::{claim, end, said};
 use crate::world::schedules::{add, new};
 use crate::world::{ONE, World, event, event_in, inbound};
@@ -64,13 +65,8 @@ fn tasks_in_the_store() {
     }
 }
 
-#[test]
-fn where_there_is_no_room_a_time_waits_and_all_else_goes_on() {
-    let mut world = World::with(Policy { backlog_max: 100_000, ..Policy::STANDARD }, |options| {
-        options.map_bytes = Some(6 << 20);
-    });
-    world.apply(ONE);
-    assert!(matches!(world.put(add(new(&world, 60, Some("1h")))), Reply::Task(..)));
+/// Sends large messages until the store is full. Returns their number.
+fn fill(world: &mut World) -> usize {
     let large = "x".repeat(20_000);
     let mut taken = 0;
     while matches!(world.put(inbound(&event(&taken.to_string(), &large, ""))), Reply::Routed(_)) {
@@ -78,6 +74,17 @@ fn where_there_is_no_room_a_time_waits_and_all_else_goes_on() {
         taken += 1;
         assert!(taken < 1_000);
     }
+    taken
+}
+
+#[test]
+fn where_there_is_no_room_a_time_waits_and_all_else_goes_on() {
+    let mut world = World::with(Policy { backlog_max: 100_000, ..Policy::STANDARD }, |options| {
+        options.map_bytes = Some(6 << 20);
+    });
+    world.apply(ONE);
+    assert!(matches!(world.put(add(new(&world, 60, Some("1h")))), Reply::Task(..)));
+    let taken = fill(&mut world);
     let due = task(&world).next;
     world.pass(Millis::minutes(2));
     assert!(matches!(world.put(Input::Sweep(Vec::new())), Reply::Swept(_)));
@@ -195,7 +202,7 @@ fn a_task_that_fails_again_and_again_is_told() {
             thread: None,
         });
         let scripted = script.is_some();
-        world.put(add(NewTask { script, reply, ..new(&world, 60, Some("10m")) }));
+        world.put(add(NewTask { script: script.clone(), reply, ..new(&world, 60, Some("10m")) }));
         let told = |world: &World| -> Vec<(String, String)> {
             let all = world.all_outbound().into_iter().map(|(_, row)| row);
             let row = |row: Outbound| (row.to.unwrap().platform_id.to_string(), row.text);
@@ -206,6 +213,9 @@ fn a_task_that_fails_again_and_again_is_told() {
             world.sweep();
             world.settle();
             let message = world.all_messages().pop().unwrap().1;
+            let body = world.read(|db, txn| db.bodies.require(txn, &message.body));
+            let given: serde_json::Value = serde_json::from_str(body.content.raw.as_str()).unwrap();
+            assert_eq!(given.get("script").and_then(|text| text.as_str()), script.as_deref());
             let (session, seq) = (message.session, message.seq);
             let incarnation = world.session(session).live.unwrap();
             let why = "no model".to_owned();
@@ -278,6 +288,46 @@ fn a_task_answers_in_its_chat_until_that_is_removed() {
         let message = world.all_messages().pop().unwrap().1;
         assert_eq!(message.reply, Some(to.clone()).filter(|_| !removed));
     }
+}
+
+/// A time waits while the agent has as many messages as it may, and comes when one of them is done.
+#[test]
+fn a_time_waits_while_the_backlog_is_full() {
+    let mut world = World::with(Policy { backlog_max: 3, ..Policy::STANDARD }, |_| {});
+    world.apply(ONE);
+    world.put(add(new(&world, 60, Some("1h"))));
+    for id in ["1", "2", "3"] {
+        world.inject(&event(id, "hello", ""));
+    }
+    world.settle();
+    let due = task(&world).next;
+    world.pass(Millis::minutes(2));
+    world.sweep();
+    world.settle();
+    assert_eq!((task(&world).next, outcomes(&world)), (due, vec![]));
+    answer(&mut world, 1, 2);
+    world.sweep();
+    assert!(matches!(outcomes(&world)[..], [FireOutcome::Running(_)]), "{:?}", outcomes(&world));
+    assert!(task(&world).next > due);
+    world.assert_sound();
+}
+
+/// While the store is full, not even a record is made that a time was skipped.
+#[test]
+fn a_time_stays_due_in_a_full_store_although_its_task_runs() {
+    let mut world = World::with(Policy { backlog_max: 100_000, ..Policy::STANDARD }, |options| {
+        options.map_bytes = Some(6 << 20);
+    });
+    world.apply(ONE);
+    world.put(add(new(&world, 60, Some("1h"))));
+    world.pass(Millis::minutes(2));
+    world.sweep();
+    assert!(matches!(outcomes(&world)[..], [FireOutcome::Running(_)]), "{:?}", outcomes(&world));
+    fill(&mut world);
+    let due = task(&world).next;
+    world.pass(Millis::minutes(60));
+    world.put(Input::Sweep(Vec::new()));
+    assert_eq!((task(&world).next, outcomes(&world).len()), (due, 1));
 }
 
 /// Only a time that would run waits for room: one that is skipped leaves no message.

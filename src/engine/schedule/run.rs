@@ -9,12 +9,12 @@ use crate::model::session::SessionStatus;
 use crate::model::task::{Fire, FireOutcome, Missed, Overlap, SkipReason, Slot, Task, TaskHome, TaskState};
 use crate::model::time::{Millis, Timestamp};
 use crate::rows::messages::NewMessage;
-use crate::rows::{agents, messages, sessions};
+use crate::rows::{agents, chats, messages, sessions};
 use crate::rules::json;
 use crate::rules::json::Field;
 use crate::rules::occurrences::{Passed, Run, Series};
 use crate::schedule::{FIRES_MAX, end, pending};
-use crate::state::{ChatKey, OccurrenceId, Timed};
+use crate::state::{OccurrenceId, Timed};
 use crate::tx::Tx;
 use crate::{Result, schedule};
 
@@ -175,11 +175,8 @@ fn home(tx: &Tx<'_, '_>, task: &Task) -> Result<TaskHome> {
 /// The reply address of a task, as long as its chat exists.
 fn reply(tx: &Tx<'_, '_>, task: &Task) -> Result<Option<Address>> {
     let Some(to) = &task.reply else { return Ok(None) };
-    let Some(chat) = tx.db.chats_by_address.get(tx, &ChatKey::of(&to.channel, &to.platform_id))? else {
-        return Ok(None);
-    };
-    let there = tx.db.chats.get(tx, &chat)?.is_some_and(|chat| chat.archived.is_none());
-    Ok(there.then(|| to.clone()))
+    let chat = chats::id_of(tx, &to.channel, &to.platform_id)?;
+    Ok(chat.map(|_| to.clone()))
 }
 
 /// The message of a slot. Its time is the slot's.
