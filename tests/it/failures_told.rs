@@ -7,7 +7,7 @@ use hearth::model::id::{MessageId, SessionId};
 use hearth::model::incarnation::Exit;
 use hearth::model::input::Input;
 use hearth::model::mailbox::{CollectedRecord, Failure, Record, RetryHint};
-use hearth::model::message::MessageState;
+use hearth::model::message::{MessageState, Reason};
 use hearth::model::task::{Gated, TaskHome};
 use hearth::model::task_command::NewTask;
 use hearth::model::{Address, ChannelName, ForeignId, Millis};
@@ -324,4 +324,39 @@ fn an_agent_passes_no_output_of_a_build_on() {
     world.settle();
     let text = newest(&world).1.content.text;
     assert!(!text.contains("tool-x") && text.contains("the owner sees why with `hearth image build main`"), "{text}");
+}
+
+/// Messages that are refused in every way that has an answer or tells the owner.
+const REFUSED: [(&str, &str, &str); 8] = [
+    ("2000", "2000", "/config"),
+    ("2000", "2000", "/clear"),
+    ("2000", "2000", "/stop all"),
+    ("2000", "2000", "/model nonsense"),
+    ("-3000", "4000", "/clear"),
+    ("4000", "4000", "hello"),
+    ("-4000", "4000", "hello"),
+    ("1000", "1000", "/nonsense"),
+];
+
+/// What people read in chats has no code of a reason.
+#[test]
+fn refusals_are_told_in_words() {
+    for owner in ["", OWNER] {
+        let mut world = world(owner);
+        for (number, (chat, sender, text)) in REFUSED.into_iter().enumerate() {
+            let id = format!("m{number}");
+            let said = (id.as_str(), text, &*format!("\"senderId\":{sender:?}"));
+            world.inject(&event_in(("telegram", chat, None), said, "\"isMention\":true"));
+            world.settle();
+        }
+        let all = world.all_outbound();
+        assert!(all.len() > 2, "{all:#?}");
+        for (_, one) in &all {
+            let shown = format!("{} {}", one.text, one.content.as_str());
+            let words: Vec<&str> = shown.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+            let codes = Reason::ALL.map(Reason::as_str);
+            let leaked: Vec<_> = codes.iter().filter(|code| code.contains('_') && words.contains(code)).collect();
+            assert!(leaked.is_empty(), "{leaked:?}: {shown}");
+        }
+    }
 }

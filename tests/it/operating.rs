@@ -64,6 +64,22 @@ fn without_a_terminal_watching_says_what_to_do() {
     assert!(ended.stderr.contains("--watch --json"), "{ended:#?}");
 }
 
+/// Colours are for terminals whose users want them; what they say is also in words.
+#[test]
+fn status_is_coloured_on_a_terminal_only() {
+    let host = Host::with_echo();
+    let shown = |term: &str, no_colour: &str| {
+        let mut command = host.command(&["status"]);
+        command.env("TERM", term).env("NO_COLOR", no_colour);
+        Pty::start(command).end().1
+    };
+    let coloured = shown("xterm", "");
+    assert!(coloured.contains("\u{1b}[31m") && coloured.contains("no daemon is running"), "{coloured}");
+    for plain in [shown("xterm", "1"), shown("dumb", ""), host.done(&["status"], b"")] {
+        assert!(plain.contains("no daemon is running") && !plain.contains('\u{1b}'), "{plain}");
+    }
+}
+
 /// Closing a terminal ends the live view on it, even without a signal.
 #[test]
 fn watching_ends_with_its_terminal() {
