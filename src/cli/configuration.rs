@@ -58,7 +58,7 @@ pub(super) struct ChatEntry {
 }
 
 impl Configuration {
-    /// The names of all agents, channels, chats or users.
+    /// The names of all agents, channels, chats, users or wirings.
     pub(super) fn names(&self, what: &str) -> Vec<String> {
         match what {
             "agent" => self.agents.iter().map(|agent| agent.folder.to_string()).collect(),
@@ -67,8 +67,17 @@ impl Configuration {
                 self.chats.iter().map(|chat| format!("{}/{}", chat.spec.channel, chat.spec.platform_id)).collect()
             }
             "user" => self.users.iter().map(|user| user.spec.id.to_string()).collect(),
+            "wiring" => self.chats.iter().flat_map(ChatEntry::wirings).collect(),
             _ => Vec::new(),
         }
+    }
+}
+
+impl ChatEntry {
+    /// Its wirings by name.
+    fn wirings(&self) -> impl Iterator<Item = String> {
+        let ChatSpec { channel, platform_id, wirings, .. } = &self.spec;
+        wirings.iter().map(move |wiring| format!("{channel}/{platform_id} -> {}", wiring.agent))
     }
 }
 

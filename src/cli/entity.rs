@@ -108,10 +108,11 @@ pub(super) fn with_nearest(paths: &Paths, failure: Failure) -> Failure {
 fn suggestion(paths: &Paths, text: &str) -> Option<String> {
     let (before, after) = text.split_once(" not found")?;
     let words: Vec<&str> = before.split_whitespace().collect();
-    let at = words.iter().rposition(|word| ["agent", "channel", "chat", "user"].contains(word))?;
-    let (what, name) = (words.get(at)?, words.get(at.saturating_add(1))?);
+    let at = words.iter().rposition(|word| ["agent", "channel", "chat", "user", "wiring"].contains(word))?;
+    let (what, rest) = (words.get(at)?, words.get(at.saturating_add(1)..)?);
+    let name = if *what == "wiring" { rest.join(" ") } else { (*rest.first()?).to_owned() };
     let known = configuration::read(paths).ok()?.names(what);
-    let nearest = nearest(name, known.iter().map(String::as_str)).filter(|nearest| nearest != name)?;
+    let nearest = nearest(&name, known.iter().map(String::as_str)).filter(|nearest| *nearest != name)?;
     if text.contains("did you mean") {
         return None;
     }

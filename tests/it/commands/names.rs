@@ -32,6 +32,8 @@ const MISSPELT: &[(&str, &str)] = &[
     ("wirings add telegram/100200 famly", "family"),
     ("wirings add telegram/100201 family", "telegram/100200"),
     ("wirings remove telegram/100201 family", "telegram/100200"),
+    ("wirings set telegram/100200 famly --priority 1", "telegram/100200 -> family"),
+    ("wirings remove telegram/100200 famly", "telegram/100200 -> family"),
     ("mutes list famly", "family"),
     ("mutes add famly telegram/100200", "family"),
     ("mutes add family telegram/100201", "telegram/100200"),
