@@ -120,6 +120,17 @@ impl Inbox {
         Some(taken)
     }
 
+    /// Gives queued inputs to `work`, at most `max` at once, until the queue is closed and empty or `work` returns false.
+    /// However that ends, also by a panic, senders of inputs that are left hear that there will be no answer.
+    pub(super) fn serve(&self, max: usize, mut work: impl FnMut(Vec<Item>) -> bool) {
+        let _end = End(self);
+        while let Some(items) = self.take(max) {
+            if !work(items) {
+                return;
+            }
+        }
+    }
+
     /// Rejects new work from now on. Input that ends or administers work is still accepted.
     pub(super) fn drain(&self) {
         self.lock().draining = true;
@@ -142,12 +153,27 @@ impl Inbox {
     }
 }
 
+/// The end of a queue that is not served any more.
+struct End<'a>(&'a Inbox);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+        // Dropping the items tells their senders.
+        while self.0.take(WAITING_MAX).is_some() {}
+    }
+}
+
 fn is_sweep(input: &&mut Input) -> bool {
     matches!(input, Input::Sweep(_))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use tokio::sync::oneshot::error::TryRecvError;
+
     use super::*;
     use crate::model::address::{Address, ChannelName, ForeignId};
     use crate::model::content::{Content, RawJson};
@@ -191,6 +217,27 @@ mod tests {
         assert_eq!(inbox.offer(event(8_192)), Err(NotNow::Busy));
         drop(inbox.take(9));
         assert!(inbox.offer(event(8_192)).is_ok());
+    }
+
+    #[test]
+    fn no_sender_waits_for_an_engine_that_has_ended() {
+        let asking = |inbox: &Inbox| {
+            let (answer, heard) = oneshot::channel();
+            inbox.push(Item { answer: Some(answer), ..Item::of(Input::Start) });
+            heard
+        };
+        for panics in [false, true] {
+            let inbox = Arc::new(Inbox::default());
+            let mut waiting = vec![asking(&inbox), asking(&inbox)];
+            let served = Arc::clone(&inbox);
+            let work = move |_| if panics { panic!("a test") } else { false };
+            let thread = std::thread::spawn(move || served.serve(1, work));
+            assert_eq!(thread.join().is_err(), panics);
+            waiting.push(asking(&inbox));
+            for heard in &mut waiting {
+                assert!(matches!(heard.try_recv(), Err(TryRecvError::Closed)), "{panics}");
+            }
+        }
     }
 
     #[test]

@@ -279,37 +279,34 @@ impl Daemon {
     }
 
     fn run_engine(&self, world: &Executor) {
-        while let Some(items) = self.inbox.take(GROUP_MAX) {
+        self.inbox.serve(GROUP_MAX, |items| {
             let (group, answers): (Vec<Submission>, Vec<_>) =
                 items.into_iter().map(|item| (item.submission, item.answer)).unzip();
             crash::point("taken");
             let began = Stopwatch::start();
-            match self.commit(&group) {
-                Ok(done) => {
-                    crash::point("committed");
-                    self.metrics.committed(&group, began.elapsed());
-                    for ((answer, to), one) in done.into_iter().zip(answers).zip(group) {
-                        self.metrics.answered(&one, &answer);
-                        if let (Err(_), Input::Sweep(told)) = (&answer, one.input) {
-                            self.workers.look_again(told);
-                        }
-                        answer_and_perform(world, answer, to);
-                    }
-                    crash::point("performed");
-                    self.console.changed();
-                    self.wake_in_time();
-                    self.announcer.alive(self.clock.now().awake);
-                }
+            let done = match self.commit(&group) {
+                Ok(done) => done,
                 Err(error) => {
                     tracing::error!(%error, "the engine cannot continue");
                     self.stop.fail(error);
-                    self.inbox.close();
-                    // Dropping the items tells waiting callers that there will be no answer.
-                    while self.inbox.take(GROUP_MAX).is_some() {}
-                    return;
+                    return false;
                 }
+            };
+            crash::point("committed");
+            self.metrics.committed(&group, began.elapsed());
+            for ((answer, to), one) in done.into_iter().zip(answers).zip(group) {
+                self.metrics.answered(&one, &answer);
+                if let (Err(_), Input::Sweep(told)) = (&answer, one.input) {
+                    self.workers.look_again(told);
+                }
+                answer_and_perform(world, answer, to);
             }
-        }
+            crash::point("performed");
+            self.console.changed();
+            self.wake_in_time();
+            self.announcer.alive(self.clock.now().awake);
+            true
+        });
     }
 
     /// Schedules the next sweep for the time when something is due. If that cannot be read, the next tick sweeps.
