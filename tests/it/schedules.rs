@@ -8,7 +8,7 @@ use hearth::model::mailbox::{CollectedRecord, Collection, Failure, Recipient, Re
 use hearth::model::policy::Policy;
 use hearth::model::recall::{RecallScope, SaidId};
 use hearth::model::report::Reply;
-use hearth::model::task::{FireOutcome, Gated, Task, TaskHome, TaskState};
+use hearth::model::task::{FireOutcome, Gated, SkipReason, Task, TaskHome, TaskState};
 use hearth::model::task_command::{NewTask, TaskCommand};
 use hearth::model::{Address, ChannelName, ForeignId, Input, Millis};
 use hearth::state::recall::{self, source};
@@ -288,6 +288,26 @@ fn a_task_answers_in_its_chat_until_that_is_removed() {
         let message = world.all_messages().pop().unwrap().1;
         assert_eq!(message.reply, Some(to.clone()).filter(|_| !removed));
     }
+}
+
+/// A paused task is run by hand at one of its times. When it is resumed, only those after it were missed.
+#[test]
+fn a_time_at_which_a_task_was_run_by_hand_was_not_missed() {
+    let mut world = World::of(ONE);
+    world.put(add(new(&world, 60, Some("1m"))));
+    world.put(Input::Task(TaskCommand::Pause(T)));
+    world.pass(Millis::minutes(1));
+    world.put(Input::Task(TaskCommand::Run(T)));
+    world.settle();
+    let session = world.all_messages().pop().unwrap().1.session;
+    answer(&mut world, session.number(), 2);
+    world.pass(Millis::minutes(1));
+    let missed = world.now().wall;
+    world.pass(Millis::minutes(1));
+    world.put(Input::Task(TaskCommand::Resume(T)));
+    let skipped = FireOutcome::Skipped { reason: SkipReason::Missed, until: missed, count: Some(1) };
+    let found = outcomes(&world);
+    assert!(matches!(&found[..], [FireOutcome::Done(_), two, FireOutcome::Running(_)] if *two == skipped), "{found:?}");
 }
 
 /// A time waits while the agent has as many messages as it may, and comes when one of them is done.

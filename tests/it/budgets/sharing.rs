@@ -43,6 +43,7 @@ fn messages_wait_only_for_what_their_own_sender_used() {
     assert_eq!((waits(&world, second), waits(&world, third)), (true, false));
     assert_eq!((is_given(&world, second), is_given(&world, third)), (false, true));
     assert_eq!(aside(&world), [10], "nothing is set aside for what waits");
+    assert_eq!(count(&world, "Your message waits: "), 1, "{:?}", texts(&world));
 }
 
 /// A person has one message left that passes: of two that are judged at the same time, the second one waits.
