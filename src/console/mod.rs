@@ -4,7 +4,7 @@
 //! has read, or has a [`Host`] carry out what was asked for. The daemon implements both. Every page is a plain document
 //! that works without a script; the script only fetches the same page again when `stream` says that something changed.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -39,7 +39,7 @@ pub use multipart::UploadedFile;
 pub use token::{digest, new_token};
 
 use lookup_view::{FoundTexts, MemoryEdit, MemoryLines, MemoryRow};
-use secured::SecuredEntrance;
+use secured::{Peer, SecuredEntrance};
 use site::Site;
 use view::{Asked, Chat, Home, Prompt, Section, Topic, Why};
 
@@ -138,6 +138,19 @@ pub enum ChatLogin {
     Void,
 }
 
+/// A browser that asks for a code to sign in with from a chat.
+#[derive(Debug, Clone, Copy)]
+pub struct NewLogin<'a> {
+    /// Digest of the token that it gets for the code.
+    pub browser: TokenDigest,
+    /// Digest of the token that it has from an earlier code, which ends.
+    pub before: Option<TokenDigest>,
+    /// Where it is.
+    pub address: IpAddr,
+    /// What it calls itself.
+    pub name: &'a str,
+}
+
 /// Why a request is not answered with what it asks for. All texts are for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trouble {
@@ -147,6 +160,8 @@ pub enum Trouble {
     Forbidden(String),
     /// It was refused, with the reason.
     Refused(String),
+    /// It was refused because there is too much of it at present.
+    TooMany(String),
     /// It failed.
     Failed(String),
 }
@@ -256,12 +271,11 @@ pub trait Host: Send + Sync {
     /// Whether people may sign in by a message to a bot.
     fn has_chat_login(&self) -> bool;
 
-    /// Begins a sign-in by a message, for the browser that has the token with this digest. Returns false if that is
-    /// switched off.
+    /// Begins a sign-in by a message. Returns false if that is switched off.
     ///
     /// # Errors
     /// [`Trouble`].
-    fn begin_login(&self, browser: TokenDigest, name: &str) -> Seen<bool>;
+    fn begin_login(&self, new: NewLogin<'_>) -> Seen<bool>;
 
     /// The state of a browser's sign-in; none if it has none, or it is over.
     fn login(&self, browser: TokenDigest) -> Option<ChatLogin>;
@@ -377,7 +391,7 @@ impl Listening {
         let mut changes = host.changes();
         let router = serve::router(self.site, host, views);
         let stopped = async move { while changes.changed().await.is_ok() {} };
-        axum::serve(self.entrance, router.into_make_service_with_connect_info::<crate::connections::ConnectionHandle>())
+        axum::serve(self.entrance, router.into_make_service_with_connect_info::<Peer>())
             .with_graceful_shutdown(stopped)
             .await
     }

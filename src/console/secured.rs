@@ -1,7 +1,7 @@
 //! Connections of browsers, with TLS or without.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -63,9 +63,16 @@ enum Stream {
     Closed,
 }
 
-impl Connected<IncomingStream<'_, SecuredEntrance>> for ConnectionHandle {
+/// Where a request comes from.
+#[derive(Clone)]
+pub(super) struct Peer {
+    pub(super) connection: ConnectionHandle,
+    pub(super) address: IpAddr,
+}
+
+impl Connected<IncomingStream<'_, SecuredEntrance>> for Peer {
     fn connect_info(stream: IncomingStream<'_, SecuredEntrance>) -> Self {
-        stream.io().handle.clone()
+        Self { connection: stream.io().handle.clone(), address: stream.remote_addr().ip() }
     }
 }
 

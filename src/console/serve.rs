@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 
 use super::form::{Form, decode, segment};
 use super::multipart::{self, UploadedFile};
+use super::secured::Peer;
 use super::sign_in::Unknown;
 use super::site::{Cookie, Site};
 use super::view::Topic;
@@ -58,10 +59,10 @@ pub(super) fn router(site: Site, host: Arc<dyn Host>, views: Arc<dyn Views>) -> 
 
 async fn answer(
     State(console): State<Arc<Console>>,
-    ConnectInfo(connection): ConnectInfo<ConnectionHandle>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
     request: Request,
 ) -> Response {
-    let mut response = console.respond(&connection, request).await;
+    let mut response = console.respond(&peer, request).await;
     guard::protect(response.headers_mut());
     response
 }
@@ -90,7 +91,8 @@ struct Asked {
 const OUT_OF_DATE: &str = "This form is out of date, so nothing was done. Go back, load the page again, and repeat.";
 
 impl Console {
-    async fn respond(self: &Arc<Self>, connection: &ConnectionHandle, request: Request) -> Response {
+    async fn respond(self: &Arc<Self>, peer: &Peer, request: Request) -> Response {
+        let Peer { connection, address } = peer;
         let (parts, body) = request.into_parts();
         if let Err(refused) = guard::check(&self.site, &parts.method, &parts.uri, &parts.headers) {
             let (status, words) = refused.answer();
@@ -118,7 +120,7 @@ impl Console {
             },
             false => Form::read(parts.uri.query().unwrap_or_default().as_bytes()),
         };
-        let request = Unknown { is_post, path: &path, headers: &parts.headers };
+        let request = Unknown { is_post, path: &path, headers: &parts.headers, address: *address };
         let (form, answer) = self.sign_in_pages(request, form).await;
         if let Some(answer) = answer {
             return answer;
@@ -414,6 +416,7 @@ pub(super) fn failed(who: Option<&Visitor>, trouble: &Trouble) -> Response {
         Trouble::NotFound(words) => (StatusCode::NOT_FOUND, words),
         Trouble::Forbidden(words) => (StatusCode::FORBIDDEN, words),
         Trouble::Refused(words) => (StatusCode::CONFLICT, words),
+        Trouble::TooMany(words) => (StatusCode::TOO_MANY_REQUESTS, words),
         Trouble::Failed(words) => (StatusCode::SERVICE_UNAVAILABLE, words),
     };
     page(status, pages::trouble(who, words))

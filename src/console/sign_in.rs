@@ -1,5 +1,6 @@
 //! Signing in: by a link, or by a code that the person sends to a bot. No page signs in but by its button.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::header::{SET_COOKIE, USER_AGENT};
@@ -9,7 +10,7 @@ use axum::response::Response;
 use super::form::Form;
 use super::serve::{Console, blocking, failed, go, page};
 use super::site::Cookie;
-use super::{ChatLogin, Trouble, guard, pages, token};
+use super::{ChatLogin, NewLogin, Trouble, guard, pages, token};
 use crate::model::console::TokenDigest;
 
 /// A request of a browser that may have no session.
@@ -18,6 +19,7 @@ pub(super) struct Unknown<'a> {
     pub(super) is_post: bool,
     pub(super) path: &'a str,
     pub(super) headers: &'a HeaderMap,
+    pub(super) address: IpAddr,
 }
 
 impl Unknown<'_> {
@@ -77,10 +79,12 @@ impl Console {
 
     /// Shows a code to a browser, which gets a cookie of its own for it.
     async fn begin_login(self: &Arc<Self>, request: Unknown<'_>) -> Response {
-        let (console, browser) = (Arc::clone(self), request.browser());
+        let (console, name) = (Arc::clone(self), request.browser());
+        let (before, address) = (self.browser(request), request.address);
         let begun = blocking(move || {
             let new = token::new_token().map_err(|error| Trouble::Failed(error.to_string()))?;
-            Ok(console.host.begin_login(token::digest(&new), &browser)?.then_some(new))
+            let login = NewLogin { browser: token::digest(&new), before, address, name: &name };
+            Ok(console.host.begin_login(login)?.then_some(new))
         })
         .await;
         match begun {

@@ -4,19 +4,24 @@
 //! and neither does any other message that begins with the command while it is switched on.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::pairing;
 use crate::clock::Stopwatch;
+use crate::console::NewLogin;
 use crate::model::address::UserId;
 use crate::model::console::TokenDigest;
 use crate::model::input::{InboundEvent, LoginCodeUse};
 
 /// How long a code works.
 const LIFE: Duration = Duration::from_secs(180);
-/// Codes at a time; the oldest one ends with another one.
-const MAX: usize = 20;
+/// Codes at a time. A full list refuses new ones: if it dropped old ones instead, anyone could end the code that a person is
+/// just sending.
+const MAX: usize = 100;
+/// Codes at a time for browsers at one address, so that one machine alone does not fill the list.
+const MAX_BY_ADDRESS: usize = 5;
 /// Wrong codes of one sender, after which no code of the sender is looked at for a while.
 const WRONG_BY_SENDER_MAX: u32 = 5;
 /// For how long.
@@ -42,9 +47,22 @@ pub(super) enum LoginState {
     Void,
 }
 
+/// Why a browser gets no code.
+#[derive(Debug)]
+pub(super) enum NoCode {
+    /// It is switched off.
+    Off,
+    /// Others have all of them.
+    Full,
+    /// The system provides no random numbers.
+    NoEntropy(std::io::Error),
+}
+
 struct Login {
     /// Digest of what the browser has.
     browser: TokenDigest,
+    /// Where the browser is.
+    network: IpAddr,
     /// What the browser calls itself.
     name: String,
     code: String,
@@ -94,27 +112,30 @@ impl Logins {
         self.lock(self.began.elapsed()).enabled
     }
 
-    /// Begins a sign-in of a browser. Does nothing while it is switched off.
+    /// Begins a sign-in of a browser. An earlier code of the same browser ends, and no other one.
     ///
     /// # Errors
-    /// The system has no entropy.
-    pub(super) fn begin(&self, browser: TokenDigest, name: &str) -> std::io::Result<bool> {
-        self.begin_at(self.began.elapsed(), browser, name)
+    /// [`NoCode`].
+    pub(super) fn begin(&self, new: NewLogin<'_>) -> Result<(), NoCode> {
+        self.begin_at(self.began.elapsed(), new)
     }
 
-    fn begin_at(&self, now: Duration, browser: TokenDigest, name: &str) -> std::io::Result<bool> {
-        let code = pairing::typed_code()?;
+    fn begin_at(&self, now: Duration, new: NewLogin<'_>) -> Result<(), NoCode> {
+        let code = pairing::typed_code().map_err(NoCode::NoEntropy)?;
         let mut state = self.lock(now);
         if !state.enabled {
-            return Ok(false);
+            return Err(NoCode::Off);
         }
-        if state.logins.len() >= MAX {
-            state.logins.remove(0);
+        let network = network(new.address);
+        let others = || state.logins.iter().filter(|login| Some(login.browser) != new.before);
+        if others().count() >= MAX || others().filter(|login| login.network == network).count() >= MAX_BY_ADDRESS {
+            return Err(NoCode::Full);
         }
+        state.logins.retain(|login| Some(login.browser) != new.before);
         let waiting = LoginState::Waiting { code: code.clone() };
-        let name = name.chars().filter(|c| !c.is_control()).take(100).collect();
-        state.logins.push(Login { browser, name, code, state: waiting, made: now });
-        Ok(true)
+        let name = new.name.chars().filter(|c| !c.is_control()).take(100).collect();
+        state.logins.push(Login { browser: new.browser, network, name, code, state: waiting, made: now });
+        Ok(())
     }
 
     /// The state of a browser's sign-in; none if it has none, or it is over.
@@ -214,6 +235,14 @@ impl State {
             found = true;
         }
         found
+    }
+}
+
+/// The addresses that one machine can take by itself: over IPv6, all that begin with the same 64 bits.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
+        address @ IpAddr::V4(_) => address,
     }
 }
 

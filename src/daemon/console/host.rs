@@ -7,10 +7,10 @@ use tokio::sync::watch;
 
 use super::{people, words};
 use crate::console::lookup_view::MemoryEdit;
-use crate::console::{ChatLogin, Host, NewMessage, Rank, Seen, Trouble, Visitor, chat};
+use crate::console::{ChatLogin, Host, NewLogin, NewMessage, Rank, Seen, Trouble, Visitor, chat};
 use crate::contracts::memory_files::{Correction, MemoryOf};
 use crate::daemon::Daemon;
-use crate::daemon::logins::LoginState;
+use crate::daemon::logins::{LoginState, NoCode};
 use crate::model::address::{Address, UserId};
 use crate::model::card::{Button, PromptSubject};
 use crate::model::configure::{Change, ChatSpec, Configure, WiringSpec};
@@ -25,6 +25,10 @@ use crate::state::{ChatKey, Text, WiringKey};
 
 /// Longest message, in bytes.
 const TEXT_MAX: usize = 256 * 1024;
+
+/// What a browser is told that gets no code, because others have all.
+const NO_CODE: &str = "Too many codes to sign in with wait for a message, so there is none for you now. Try again in three minutes, \
+                       or run `hearth console` on the machine that runs Hearth.";
 
 /// The daemon, as the console sees it.
 pub(super) struct ConsoleHost {
@@ -114,9 +118,13 @@ impl Host for ConsoleHost {
         self.daemon.upgrade().is_some_and(|daemon| daemon.channels.logins().is_enabled())
     }
 
-    fn begin_login(&self, browser: TokenDigest, name: &str) -> Seen<bool> {
-        let begun = self.daemon()?.channels.logins().begin(browser, name);
-        begun.map_err(|error| Trouble::Failed(error.to_string()))
+    fn begin_login(&self, new: NewLogin<'_>) -> Seen<bool> {
+        match self.daemon()?.channels.logins().begin(new) {
+            Ok(()) => Ok(true),
+            Err(NoCode::Off) => Ok(false),
+            Err(NoCode::Full) => Err(Trouble::TooMany(NO_CODE.to_owned())),
+            Err(NoCode::NoEntropy(error)) => Err(Trouble::Failed(error.to_string())),
+        }
     }
 
     fn login(&self, browser: TokenDigest) -> Option<ChatLogin> {

@@ -51,8 +51,12 @@ fn begun() -> (Logins, String) {
     (logins, code)
 }
 
+fn new(browser: TokenDigest, before: Option<TokenDigest>, address: &str) -> NewLogin<'static> {
+    NewLogin { browser, before, address: address.parse().unwrap(), name: "Fire\nfox" }
+}
+
 fn begin(logins: &Logins, browser: TokenDigest) -> String {
-    assert!(logins.begin_at(NONE, browser, "Fire\nfox").unwrap());
+    logins.begin_at(NONE, new(browser, None, "192.168.1.20")).unwrap();
     let Some(LoginState::Waiting { code }) = logins.state_at(NONE, browser) else { panic!() };
     code
 }
@@ -133,7 +137,7 @@ fn wrong_codes_are_limited_for_each_sender_and_for_all() {
 }
 
 #[test]
-fn codes_expire_and_are_few_and_none_works_while_it_is_off() {
+fn codes_expire_and_none_works_while_it_is_off() {
     let (logins, code) = begun();
     let right = direct("5", &format!("/login {code}"));
     assert_eq!(logins.compare_at(LIFE, &right, true), Some(LoginCodeUse::Wrong));
@@ -145,15 +149,44 @@ fn codes_expire_and_are_few_and_none_works_while_it_is_off() {
     ));
     assert_eq!(logins.state_at(LIFE, BROWSER), None, "a code that was sent has to be used in the same time");
 
-    let (logins, _) = begun();
-    for number in 0..MAX {
-        begin(&logins, [u8::try_from(number).unwrap() + 100; 32]);
-    }
-    assert_eq!(logins.lock(NONE).logins.len(), MAX);
-    assert_eq!(logins.state_at(NONE, BROWSER), None, "the oldest one ended");
-
     let (logins, code) = begun();
     logins.enable(false);
     assert_eq!(used(&logins, &direct("5", &format!("/login {code}"))), None, "it is an ordinary message");
-    assert!(!logins.begin_at(NONE, BROWSER, "").unwrap() && logins.state_at(NONE, BROWSER).is_none());
+    let refused = logins.begin_at(NONE, new(BROWSER, None, "::1"));
+    assert!(matches!(refused, Err(NoCode::Off)) && logins.state_at(NONE, BROWSER).is_none());
+}
+
+/// How many codes are shown to browsers of which each has its own address, until one is refused.
+fn flood(logins: &Logins, now: Duration, address: impl Fn(u8) -> String) -> usize {
+    let shown = |number: &u8| logins.begin_at(now, new([*number; 32], None, &address(*number))).is_ok();
+    (100..=255).take_while(shown).count()
+}
+
+#[test]
+fn a_flood_ends_no_code_of_others_and_a_browser_replaces_its_own() {
+    let waits = |logins: &Logins| matches!(logins.state_at(NONE, BROWSER), Some(LoginState::Waiting { .. }));
+    // From the address of the person: it has fewer codes left, and the person keeps the own.
+    let (logins, code) = begun();
+    assert_eq!(flood(&logins, NONE, |_| "192.168.1.20".to_owned()), MAX_BY_ADDRESS - 1);
+    assert!(waits(&logins));
+    // Another address is not concerned.
+    assert_eq!(flood(&logins, NONE, |_| "192.168.1.21".to_owned()), MAX_BY_ADDRESS);
+    // The browser of the person shows another code, and that is the only one that ends.
+    logins.begin_at(NONE, new([2; 32], Some(BROWSER), "192.168.1.20")).unwrap();
+    assert_eq!((logins.state_at(NONE, BROWSER), logins.lock(NONE).logins.len()), (None, 2 * MAX_BY_ADDRESS));
+    assert_eq!(used(&logins, &direct("5", &format!("/login {code}"))), Some(LoginCodeUse::Wrong));
+    // A browser that is refused keeps what it has.
+    assert!(logins.begin_at(NONE, new([3; 32], Some([2; 32]), "192.168.1.21")).is_err());
+    assert!(matches!(logins.state_at(NONE, [2; 32]), Some(LoginState::Waiting { .. })));
+    // When the codes have expired, the address has all of them again.
+    assert_eq!(flood(&logins, LIFE, |_| "192.168.1.20".to_owned()), MAX_BY_ADDRESS);
+
+    // One machine has many addresses over IPv6, and some notations for one of IPv4.
+    let (logins, _) = begun();
+    assert_eq!(flood(&logins, NONE, |number| format!("2001:db8::{number:x}")), MAX_BY_ADDRESS);
+    assert_eq!(flood(&logins, NONE, |_| "::ffff:192.168.1.20".to_owned()), MAX_BY_ADDRESS - 1);
+    // From many machines: the list is full, and what was in it before stays.
+    let (logins, _) = begun();
+    assert_eq!(flood(&logins, NONE, |number| format!("10.0.0.{number}")), MAX - 1);
+    assert!(waits(&logins) && logins.lock(NONE).logins.len() == MAX);
 }

@@ -20,7 +20,7 @@ use super::{Answer, Console};
 use crate::host::agents::{json_of, searched};
 use crate::host::channels::free_port;
 use crate::host::fake_telegram::{FakeTelegram, TOKEN};
-use crate::host::{Host, event, wait_for};
+use crate::host::{Host, event, python, wait_for};
 use crate::world::World;
 use crate::world::requests::{ask, packages, working_in};
 
@@ -259,6 +259,49 @@ fn a_killed_daemon_ends_codes_and_it_is_off_unless_configured() {
     assert_eq!(console.post("/login/end", &shown.cookie, "").status, 410);
     assert_eq!(console.sessions(), 0);
     console.host.check();
+}
+
+/// Asks for a code from this address of the machine, and returns the status.
+fn begin_from(console: &Console, address: &str) -> String {
+    const CLIENT: &str = r#"
+import socket, sys
+with socket.create_connection(("127.0.0.1", int(sys.argv[1])), 30, (sys.argv[2], 0)) as stream:
+    stream.sendall(sys.argv[3].encode())
+    print(stream.makefile().readline().split()[1])
+"#;
+    let request = format!(
+        "POST /login HTTP/1.1\r\nHost: {0}\r\nOrigin: http://{0}\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+         Content-Length: 0\r\nConnection: close\r\n\r\n",
+        console.here()
+    );
+    let port = console.port.to_string();
+    let ended = python().args(["-c", CLIENT, &port, address, &request]).output().unwrap();
+    String::from_utf8_lossy(&ended.stdout).trim().to_owned()
+}
+
+#[test]
+fn a_visitor_who_asks_for_many_codes_ends_no_code_of_others() {
+    let (console, server) = console();
+    let shown = console.begin_login();
+    let answers: Vec<Answer> = (0..40).map(|_| console.post("/login", "", "")).collect();
+    let refused: Vec<&Answer> = answers.iter().filter(|answer| answer.status == 429).collect();
+    assert_eq!(refused.len(), 36, "{answers:?}");
+    for answer in refused {
+        assert!(answer.cookie().is_none() && answer.body.contains("Try again in three minutes"), "{answer:?}");
+    }
+    // The person who was there before has a code, and the browser can show another one in its place.
+    assert!(console.get("/login", &shown.cookie).body.contains(&shown.code));
+    let another = console.post("/login", &shown.cookie, "");
+    assert_eq!(another.status, 303, "{another:?}");
+    let cookie = another.cookie().unwrap();
+    let other = Shown { code: code_in(&console.get("/login", &cookie)), cookie };
+    assert!(console.get("/login", &shown.cookie).body.contains("no longer works"));
+    // Elsewhere there are codes.
+    assert_eq!((begin_from(&console, "127.0.0.1"), begin_from(&console, "127.0.0.2")), ("429".into(), "303".into()));
+    server.happens(direct(1, ANN, &format!("/login {}", other.code)));
+    assert!(console.wait_login(&other).body.contains("telegram:5"));
+    assert_eq!(console.post("/login/end", &other.cookie, "").status, 303);
+    assert_eq!(console.sessions(), 1);
 }
 
 #[test]
