@@ -3,10 +3,12 @@
 use serde::Serialize;
 
 use super::listed::{Column, Listed};
-use super::{human_time, labels, zone};
+use super::{human_time, labels, lookup, zone};
 use crate::clock;
+use crate::console::Rank;
 use crate::engine::{BudgetAccount, budgets};
 use crate::model::Timestamp;
+use crate::model::budget::BudgetScope;
 use crate::model::configure::Settings;
 use crate::model::spend::{Money, SpendScope};
 use crate::state::{self, Read, Tables};
@@ -129,10 +131,16 @@ pub(super) fn used(db: &Tables, txn: &Read<'_>, name: &str) -> Result<Option<Str
     Ok(found.map(BudgetAccount::used))
 }
 
-/// Warnings about budgets that are spent, and about those that name an agent, a chat or a task that does not exist.
-pub(super) fn warnings(db: &Tables, txn: &Read<'_>, all: &[BudgetJson]) -> Result<Vec<String>, state::Error> {
-    let mut found: Vec<String> = all.iter().filter_map(BudgetJson::warning).collect();
-    for account in accounts(db, txn, clock::wall())? {
+/// Warnings about budgets that are spent, and about those that name an agent, a chat or a task that does not exist. Those
+/// who do not see everything get the budgets of the agents that they see, and of their tasks.
+pub(super) fn warnings(db: &Tables, txn: &Read<'_>, rank: &Rank) -> Result<Vec<String>, state::Error> {
+    let now = clock::wall();
+    let mut found = Vec::new();
+    for account in accounts(db, txn, now)? {
+        if !concerns(db, txn, &account.budget.scope, rank)? {
+            continue;
+        }
+        found.extend(BudgetJson::of(&account, now).warning());
         let exists = match &account.scope {
             None => false,
             Some(SpendScope::Task(task)) => db.tasks.contains(txn, task)?,
@@ -144,6 +152,19 @@ pub(super) fn warnings(db: &Tables, txn: &Read<'_>, all: &[BudgetJson]) -> Resul
         }
     }
     Ok(found)
+}
+
+/// Whether a budget concerns an agent that a person sees.
+fn concerns(db: &Tables, txn: &Read<'_>, scope: &BudgetScope, rank: &Rank) -> Result<bool, state::Error> {
+    Ok(match scope {
+        _ if *rank == Rank::Everything => true,
+        BudgetScope::Agent(folder) => rank.sees(folder.as_str()),
+        BudgetScope::Task(task) => match db.tasks.get(txn, task)? {
+            Some(task) => rank.sees(&lookup::folder(db, txn, task.agent)?),
+            None => false,
+        },
+        BudgetScope::All | BudgetScope::Person(_) | BudgetScope::Chat(..) => false,
+    })
 }
 
 /// The budgets, and how many messages wait for them, as lines for people.

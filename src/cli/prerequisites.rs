@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use crate::config::{Paths, env};
+use crate::console::Rank;
 use crate::daemon::references::{ReferenceUser, SecretReference, references, unset_variables};
 use crate::daemon::{image, setup};
 use crate::model::configure::RuntimeKind;
@@ -27,27 +28,39 @@ pub(super) struct Gap {
     pub(super) mend: String,
 }
 
-/// Everything that is missing. `env:` references are looked up where agents run: in the daemon if one runs.
+/// Everything that is missing, or only what agents lack that a person sees. `env:` references are looked up where agents
+/// run: in the daemon if one runs.
 pub(super) fn missing(
     paths: &Paths,
     db: &Tables,
     txn: &Read<'_>,
     daemon: Option<&DaemonStatus>,
+    rank: &Rank,
 ) -> Result<Vec<Gap>, state::Error> {
+    let all = *rank == Rank::Everything;
     let mut agents = Vec::new();
     for row in db.agents.iter(txn)? {
         let (_, agent) = row?;
-        if agent.archived.is_none() {
+        if agent.archived.is_none() && rank.sees(agent.folder.as_str()) {
             agents.push(agent);
         }
     }
     let runtime = db.settings.get(txn, &())?.unwrap_or_default().runtime;
+    let mut used = references(db, txn)?;
+    used.retain(|one| match &one.user {
+        ReferenceUser::Agent(folder) => rank.sees(folder.as_str()),
+        ReferenceUser::Secret(_) | ReferenceUser::Channel(_) | ReferenceUser::Voice(_) => all,
+    });
     let mut gaps = Vec::new();
-    gaps.extend(owner(db, txn)?);
-    gaps.extend(provider(&agents));
-    gaps.extend(secrets(&references(db, txn)?, &unset(db, txn, daemon)?, daemon));
+    if all {
+        gaps.extend(owner(db, txn)?);
+        gaps.extend(provider(&agents));
+    }
+    gaps.extend(secrets(&used, &unset(db, txn, daemon)?, daemon));
     gaps.extend(agents.iter().filter_map(|agent| login(paths, agent)));
-    gaps.extend(podman(runtime, daemon));
+    if all {
+        gaps.extend(podman(runtime, daemon));
+    }
     Ok(gaps)
 }
 

@@ -4,6 +4,7 @@ use serde::{Serialize, Serializer};
 
 use super::{human_time, labels, lookup, print};
 use crate::clock;
+use crate::console::Rank;
 use crate::daemon::unused_image;
 use crate::model::configure::{Change, Configure, RuntimeKind, Settings};
 use crate::model::entity::{Agent, AgentSettings, Hold, Network, ProviderKind};
@@ -147,6 +148,7 @@ pub(super) fn failed_starts(db: &Tables, txn: &Read<'_>) -> Result<Vec<FailedSta
 /// Session state files that are left alone, or of which a copy was kept.
 #[derive(Debug)]
 pub(super) struct StateFiles {
+    pub(super) agent: String,
     pub(super) found: String,
     pub(super) mend: String,
 }
@@ -162,14 +164,14 @@ pub(super) fn state_files(db: &Tables, txn: &Read<'_>) -> Result<Vec<StateFiles>
             let words = of_state_file(trouble).1;
             let what = format!("session-state.json of agent {agent} is ignored: {words}");
             let mend = format!("`hearth agents state {agent}` shows its state");
-            found.push(StateFiles { found: what, mend });
+            found.push(StateFiles { agent: agent.clone(), found: what, mend });
         }
         if let Some(copy) = file.quarantined.last() {
             let what = format!("session-state.json of agent {agent} could not be read, and was kept as {copy}");
             let mend = format!(
                 "check groups/{agent}/{copy}, and remove it when you no longer need it; Hearth has restored the fields it knew in the file"
             );
-            found.push(StateFiles { found: what, mend });
+            found.push(StateFiles { agent: agent.clone(), found: what, mend });
         }
     }
     Ok(found)
@@ -304,13 +306,21 @@ pub(super) fn failed_build(build: &BuildJson) -> Option<String> {
     ))
 }
 
-/// Messages about agents that write more than is collected.
-pub(super) fn floods(db: &Tables, txn: &Read<'_>, floods: &[FloodJson]) -> Result<Vec<String>, state::Error> {
+/// Messages about agents that write more than is collected, of those that a person sees.
+pub(super) fn floods(
+    db: &Tables,
+    txn: &Read<'_>,
+    floods: &[FloodJson],
+    rank: &Rank,
+) -> Result<Vec<String>, state::Error> {
     let mut found = Vec::new();
     for FloodJson { session, discarded } in floods {
         let Ok(id) = session.parse::<SessionId>() else { continue };
         let row = lookup::session(db, txn, id)?;
         let agent = row.map(|row| lookup::folder(db, txn, row.agent)).transpose()?;
+        if !agent.as_ref().map_or(*rank == Rank::Everything, |agent| rank.sees(agent)) {
+            continue;
+        }
         let agent = agent.map(|agent| format!("agent {agent}")).unwrap_or_else(|| "an agent".to_owned());
         found.push(format!(
             "{agent} writes messages faster than Hearth accepts them in session {session}: {discarded} were discarded; see `hearth \
@@ -328,14 +338,19 @@ pub(super) fn open_network(agents: &[String]) -> String {
     )
 }
 
-/// Sessions with waiting messages whose own provider cannot be confined here.
-pub(super) fn unconfined(db: &Tables, txn: &Read<'_>, possible: bool) -> Result<Vec<String>, state::Error> {
+/// Sessions with waiting messages whose own provider cannot be confined here, of agents that a person sees.
+pub(super) fn unconfined(
+    db: &Tables,
+    txn: &Read<'_>,
+    possible: bool,
+    rank: &Rank,
+) -> Result<Vec<String>, state::Error> {
     let mut found = Vec::new();
     for id in waiting(db, txn)? {
         let Some(session) = lookup::session(db, txn, id)? else { continue };
         let Some(provider) = session.provider else { continue };
         let Some(agent) = db.agents.get(txn, &session.agent)? else { continue };
-        if agent.settings.hold(provider, possible) == Hold::NeedsUnconfined {
+        if rank.sees(agent.folder.as_str()) && agent.settings.hold(provider, possible) == Hold::NeedsUnconfined {
             let (folder, provider) = (&agent.folder, provider.as_str());
             found.push(format!(
                 "session {id} of agent {folder} is not started, because {provider} cannot be confined here; \

@@ -2,6 +2,7 @@
 
 use super::channels;
 use super::problems::{self, FailedStarts, FrozenAgent, RateLimitedAgent, StateFiles};
+use crate::console::Rank;
 use crate::model::channel::ChannelInstance;
 use crate::socket::protocol::DaemonStatus;
 use crate::state::{self, Read, Tables};
@@ -50,16 +51,17 @@ impl Report {
         })
     }
 
-    /// Warnings about rate limits and failed starts.
-    pub(super) fn agent_warnings(&self) -> impl Iterator<Item = String> {
-        let frozen = self.frozen.iter().map(FrozenAgent::words);
-        let limited = self.held_off.iter().map(RateLimitedAgent::words);
-        frozen.chain(limited).chain(self.failed_starts.iter().map(FailedStarts::words))
+    /// Warnings about rate limits and failed starts of agents that a person sees.
+    pub(super) fn agent_warnings(&self, rank: &Rank) -> impl Iterator<Item = String> {
+        let frozen = self.frozen.iter().filter(|one| rank.sees(&one.agent)).map(FrozenAgent::words);
+        let limited = self.held_off.iter().filter(|one| rank.sees(&one.agent)).map(RateLimitedAgent::words);
+        let failed = self.failed_starts.iter().filter(|one| rank.sees(&one.agent)).map(FailedStarts::words);
+        frozen.chain(limited).chain(failed)
     }
 
-    /// Warnings about session state files.
-    pub(super) fn file_warnings(&self) -> impl Iterator<Item = String> {
-        self.state_files.iter().map(|one| one.found.clone())
+    /// Warnings about session state files of agents that a person sees.
+    pub(super) fn file_warnings(&self, rank: &Rank) -> impl Iterator<Item = String> {
+        self.state_files.iter().filter(|one| rank.sees(&one.agent)).map(|one| one.found.clone())
     }
 
     /// Warnings about channels.

@@ -17,6 +17,7 @@ use super::watch::{self, DaemonView, View, parts};
 use super::{Done, Failure, budgets, channels, daemon_status, hoard, lookup, print, tasks, transcripts};
 use crate::clock;
 use crate::config::{Machine, Paths};
+use crate::console::Rank;
 use crate::daemon::{proof, sandbox};
 use crate::model::approval::ApprovalState;
 use crate::model::delivery::{NOT_RUNNING, OutState};
@@ -157,7 +158,7 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
     let (report, mut status, mut warnings, view) = reader.read(|db, txn| {
         let report = Report::read(db, txn)?;
         let status = collect(db, txn, sandbox.confines(), &report)?;
-        let warnings = warnings::read(db, txn, &report, &around)?;
+        let warnings = warnings::read(db, txn, &report, &around, &Rank::Everything)?;
         let view = if json { View::default() } else { watch::collect(db, txn, &report)? };
         Ok::<_, state::Error>((report, status, warnings, view))
     })?;
@@ -180,7 +181,8 @@ pub(super) fn status(paths: &Paths, json: bool) -> Done {
     status.check = proof::last(paths).map(|last| LastCheck::of(&last));
     let plan = reader.read(|db, txn| db.settings.get(txn, &()))?.and_then(|settings| settings.backup);
     status.backup = BackupStatus::look(paths, plan.as_ref());
-    warnings.extend(reader.read(|db, txn| transcripts::long(paths, db, txn))?);
+    let long = reader.read(|db, txn| transcripts::long(paths, db, txn))?;
+    warnings.extend(long.into_iter().map(|(_, words)| words));
     if status.daemon.is_none() && problem.is_none() {
         warnings.push(parts::NO_DAEMON.to_owned());
     }

@@ -234,8 +234,8 @@ pub(super) fn du(paths: &Paths, reader: &Reader, json: bool) -> Done {
     listed::table(&sessions)
 }
 
-/// Messages about conversations that should be reset. Looks at files of many sessions.
-pub(super) fn long(paths: &Paths, db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state::Error> {
+/// Messages about conversations that should be reset, with the folders of their agents. Looks at files of many sessions.
+pub(super) fn long(paths: &Paths, db: &Tables, txn: &Read<'_>) -> Result<Vec<(Folder, String)>, state::Error> {
     let mut long = Vec::new();
     for (id, folder, Length { messages, recent }) in perhaps_long(db, txn)? {
         let bytes = if recent { bytes(paths, id, &folder).unwrap_or(0) } else { 0 };
@@ -244,10 +244,11 @@ pub(super) fn long(paths: &Paths, db: &Tables, txn: &Read<'_>) -> Result<Vec<Str
             (false, true) => format!("a transcript of {} MB", bytes / 1_000_000),
             (false, false) => continue,
         };
-        long.push(format!(
+        let words = format!(
             "session {id} of {folder} has {what}, which makes it slow and unreliable; `hearth sessions \
          reset {id}` resets it"
-        ));
+        );
+        long.push((folder, words));
     }
     Ok(long)
 }

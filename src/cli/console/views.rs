@@ -18,6 +18,7 @@ use crate::console::view::{AgentName, Asked, Chat, Home, Prompt, Recent, Run, Se
 use crate::console::{Download, Rank, Seen, Trouble, Views, Visitor};
 use crate::daemon::{Daemon, Sandbox, sandbox};
 use crate::model::card::PromptSubject;
+use crate::model::entity::Folder;
 use crate::model::id::OutboundId;
 use crate::model::time::{Millis, Timestamp};
 use crate::state::{self, Read, Tables};
@@ -31,6 +32,9 @@ const ASKED_MAX: usize = 50;
 /// Open approvals and questions that are looked through for those that a person may decide.
 const OPEN_MAX: usize = 1_000;
 
+/// Warnings about long conversations, with the folders of their agents.
+type LongWarnings = Vec<(Folder, String)>;
+
 /// The store of a running daemon.
 pub(in crate::cli) struct StoreViews {
     daemon: Weak<Daemon>,
@@ -41,7 +45,7 @@ pub(in crate::cli) struct StoreViews {
     /// Whether agents can be confined here. That is tried once.
     sandbox: OnceLock<Sandbox>,
     /// Warnings about long conversations, and when they were looked for.
-    long: Mutex<Option<(Timestamp, Vec<String>)>>,
+    long: Mutex<Option<(Timestamp, LongWarnings)>>,
 }
 
 impl StoreViews {
@@ -63,29 +67,30 @@ impl StoreViews {
         self.daemon()?.store().read(look).map_err(|error| Trouble::Failed(error.to_string()))
     }
 
-    /// Everything that `hearth status` warns of while a daemon runs, but for the agent that fills the disk, which takes long
-    /// to find.
-    fn warnings(&self) -> Seen<Vec<String>> {
+    /// What `hearth status` warns of while a daemon runs, as far as the person sees it, but for the agent that fills the disk,
+    /// which takes long to find.
+    fn warnings(&self, rank: &Rank) -> Seen<Vec<String>> {
         let daemon = self.daemon()?;
         let status = daemon.status();
         let usage = daemon.store().usage().map_err(|error| Trouble::Failed(error.to_string()))?;
         let paths = daemon.paths();
         let sandbox = self.sandbox.get_or_init(|| sandbox(paths));
         let around = WarnedAround { paths, daemon: Some(&status), sandbox, usage: &usage };
-        let mut found = self.read(|db, txn| warnings::read(db, txn, &Report::read(db, txn)?, &around))?;
+        let mut found = self.read(|db, txn| warnings::read(db, txn, &Report::read(db, txn)?, &around, rank))?;
         let mut long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
         let now = clock::wall();
         if long.as_ref().is_none_or(|(at, _)| now < *at || now >= at.plus(LONG_KEPT)) {
             *long = Some((now, self.read(|db, txn| transcripts::long(paths, db, txn))?));
         }
-        found.extend(long.iter().flat_map(|(_, found)| found).cloned());
+        let seen = long.iter().flat_map(|(_, found)| found).filter(|(agent, _)| rank.sees(agent.as_str()));
+        found.extend(seen.map(|(_, words)| words.clone()));
         Ok(found)
     }
 }
 
 impl Views for StoreViews {
     fn home(&self, who: &Visitor) -> Seen<Home> {
-        let problems = if who.rank == Rank::Everything { self.warnings()? } else { Vec::new() };
+        let problems = if who.rank.decides() { self.warnings(&who.rank)? } else { Vec::new() };
         self.read(|db, txn| home(db, txn, who, problems))
     }
 

@@ -3,12 +3,13 @@
 use super::{Check, CheckStatus, bad, ok};
 use crate::cli::prerequisites::{self, Gap};
 use crate::config::Paths;
+use crate::console::Rank;
 use crate::socket::protocol::DaemonStatus;
 use crate::state::Reader;
 
 /// Fails for each prerequisite that is missing.
 pub(super) fn lacking(paths: &Paths, reader: &Reader, daemon: Option<&DaemonStatus>) -> Vec<Check> {
-    match reader.read(|db, txn| prerequisites::missing(paths, db, txn, daemon)) {
+    match reader.read(|db, txn| prerequisites::missing(paths, db, txn, daemon, &Rank::Everything)) {
         Ok(gaps) => {
             let owned = !gaps.iter().any(|gap| gap.check == "owner");
             // The checks of containers report more about Podman.

@@ -6,6 +6,7 @@ use super::places::{goes_to, sent_to};
 use crate::cli::listed::{self, Column, Field, Listed};
 use crate::cli::{Done, Failure, configuration, daemon_status, entity, human_time, labels, lookup, print};
 use crate::config::{Machine, Paths};
+use crate::console::Rank;
 use crate::model::id::TaskId;
 use crate::model::task::{Fire, FireOutcome, SkipReason, Task, TaskHome, TaskOrigin};
 use crate::model::time::Timestamp;
@@ -462,14 +463,17 @@ pub(in crate::cli) fn counts(db: &Tables, txn: &Read<'_>) -> Result<TaskCounts, 
 }
 
 /// Warnings about tasks that keep failing.
-pub(in crate::cli) fn failing(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, state::Error> {
+pub(in crate::cli) fn failing(db: &Tables, txn: &Read<'_>, rank: &Rank) -> Result<Vec<String>, state::Error> {
     let mut found = Vec::new();
     for row in db.tasks_by_agent.iter(txn)? {
         let (Owned { id, .. }, ()) = row?;
         let task = db.tasks.require(txn, &id)?;
         if task.failures >= FAILURES_WARNED {
             let (folder, times) = (lookup::folder(db, txn, task.agent)?, task.failures);
-            found.push(format!("task {id} of {folder} failed {times} times in a row: see `hearth tasks history {id}`"));
+            if rank.sees(&folder) {
+                let more = format!("see `hearth tasks history {id}`");
+                found.push(format!("task {id} of {folder} failed {times} times in a row: {more}"));
+            }
         }
     }
     Ok(found)

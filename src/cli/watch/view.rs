@@ -8,6 +8,7 @@ use crate::cli::problems::RateLimitedAgent;
 use crate::cli::report::{MessageCounts, Report};
 use crate::cli::{Failure, approvals, daemon_status, labels, lookup, questions, sessions};
 use crate::config::Paths;
+use crate::console::Rank;
 use crate::model::delivery::OutState;
 use crate::model::hold_off::LimitCause;
 use crate::model::id::SessionId;
@@ -268,7 +269,7 @@ pub(in crate::cli) fn collect(db: &Tables, txn: &Read<'_>, report: &Report) -> R
         lanes: lanes(db, txn)?,
         asked: asked(db, txn)?,
         tasks: tasks(db, txn)?,
-        warnings: report.agent_warnings().chain(report.file_warnings()).collect(),
+        warnings: report.agent_warnings(&Rank::Everything).chain(report.file_warnings(&Rank::Everything)).collect(),
     })
 }
 

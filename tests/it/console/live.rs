@@ -171,3 +171,47 @@ fn home_and_the_command_warn_of_the_same() {
         assert!(all.contains(part), "{part}: {all}");
     }
 }
+
+/// What Home shows as problems; none if it has no such part.
+fn problems(console: &Console, cookie: &str) -> Option<String> {
+    let home = console.get("/", cookie).body;
+    let (_, rest) = home.split_once("<h2>Problems</h2>")?;
+    Some(rest.split_once("</section>").unwrap().0.to_owned())
+}
+
+/// The owner's and another admin's agent have the same problems, and the installation has its own.
+#[test]
+fn admins_are_warned_of_their_agents_and_of_nothing_else() {
+    let mut more = "[[budgets]]\nscope = \"agent:none\"\nper = \"day\"\ntokens = 5\n\
+                    [channels.nowhere]\ntype = \"webhook\"\nsecret = \"env:NO_SUCH_SECRET\"\nlisten = \"127.0.0.1:1\"\n\
+                    [[users]]\nid = \"telegram:5\"\nmember_of = [\"first\"]\n"
+        .to_owned();
+    for (agent, admin) in [("first", "telegram:6"), ("second", "telegram:7")] {
+        more += &format!(
+            "[[agents]]\nfolder = \"{agent}\"\nprovider = \"echo\"\nunconfined = true\nnetwork = \"none\"\n\
+             env = {{ TOKEN = \"env:NO_SUCH_TOKEN\" }}\n[[users]]\nid = \"{admin}\"\nroles = [\"admin:{agent}\"]\n"
+        );
+    }
+    let console = Console::of(crate::host::Host::with_echo(), &more);
+    for agent in ["first", "second"] {
+        console.host.done(&["agents", "freeze", agent], b"");
+    }
+    let of_agents = ["is unconfined", "is frozen", "env:NO_SUCH_TOKEN of"];
+    let of_all = ["nowhere", "there is no agent:none", "provider echo"];
+    let owner = console.sign_in(&[]);
+    let shown = problems(&console, &owner).unwrap();
+    for part in of_agents.iter().chain(&of_all).chain(&["agent first", "agent second"]) {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    for (admin, own, other) in [("telegram:6", "first", "second"), ("telegram:7", "second", "first")] {
+        let cookie = console.sign_in(&["--user", admin]);
+        let shown = problems(&console, &cookie).unwrap();
+        for part in of_agents.map(str::to_owned).iter().chain(&[format!("agent {own}")]) {
+            assert!(shown.contains(part.as_str()), "{admin} {part}: {shown}");
+        }
+        for part in of_all.iter().chain(&[other, "main"]) {
+            assert!(!shown.contains(part), "{admin} {part}: {shown}");
+        }
+    }
+    assert_eq!(problems(&console, &console.sign_in(&["--user", "telegram:5"])), None);
+}
