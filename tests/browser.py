@@ -3,7 +3,7 @@
 
 Steps: {"go": URL}, {"eval": JS}, {"wait": JS, "for": seconds}, {"shot": FILE, "width": 360, "height": 740, "dark": true},
 {"key": "Tab"}, {"requests": true}, {"axe": FILE}, {"choose": FILES, "in": SELECTOR}, {"downloads": DIRECTORY}, {"inject": JS},
-which runs in every page from then on. Anything that a page writes to the console, throws, or opens as a dialog is an answer to
+which runs in every page from then on; {"tab": NUMBER}, which shows a tab and opens it if it is the next one. Anything that a page writes to the console, throws, or opens as a dialog is an answer to
 {"noise": true}. Arguments are the program and options for it.
 """
 import base64
@@ -82,8 +82,17 @@ class Browser:
         os.close(to_write)
         self.buffer, self.number, self.noise, self.requests = b"", 0, [], []
         target = self.call("Target.createTarget", url="about:blank", session=None)["targetId"]
-        self.session = None
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.tabs = []
+        self.show(0, target)
+
+    def show(self, tab, target=None):
+        """Shows a tab, and takes it for the next steps. The others are hidden."""
+        if tab < len(self.tabs):
+            self.session = self.tabs[tab]
+            return self.call("Page.bringToFront")
+        target = target or self.call("Target.createTarget", url="about:blank", session=None)["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True, session=None)["sessionId"]
+        self.tabs.append(self.session)
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
 
@@ -218,6 +227,9 @@ class Browser:
             return True
         if "inject" in step:
             self.call("Page.addScriptToEvaluateOnNewDocument", source=step["inject"])
+            return True
+        if "tab" in step:
+            self.show(step["tab"])
             return True
         if "downloads" in step:
             self.call("Browser.setDownloadBehavior", session=None, behavior="allow", downloadPath=step["downloads"])

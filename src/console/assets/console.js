@@ -97,18 +97,25 @@ function toEnd() {
   if (document.getElementById("say")) window.scrollTo(0, document.documentElement.scrollHeight);
 }
 
+// Whether the page is told of changes. A browser without a session gets no events.
+const follows = Boolean(offline && document.querySelector("#live:not([data-polls])"));
 let events;
 
+// Browsers open six connections to a host, and a stream keeps one of them: with a stream for each tab, the seventh would wait
+// forever. So only pages that are seen have one. A page that is shown again first catches up.
 function follow() {
   events?.close();
-  events = new EventSource("/events");
-  events.addEventListener("changed", refresh);
-  events.onopen = refresh;
-  events.onerror = () => {
+  events = undefined;
+  if (document.hidden) return;
+  const stream = new EventSource("/events");
+  events = stream;
+  stream.addEventListener("changed", refresh);
+  stream.onopen = refresh;
+  stream.onerror = () => {
     // Says that Hearth does not answer, unless the stream has only ended.
     setTimeout(refresh, 200);
     // The browser opens it again by itself, unless the answer was no stream.
-    if (events.readyState === EventSource.CLOSED) setTimeout(follow, 2000);
+    if (stream.readyState === EventSource.CLOSED) setTimeout(() => { if (events === stream) follow(); }, 2000);
   };
 }
 
@@ -165,11 +172,11 @@ function compose() {
 // A page that the browser kept while others were open shows what holds now.
 addEventListener("pageshow", (event) => {
   if (!event.persisted) return;
-  if (events) follow(); else location.reload();
+  if (follows) follow(); else location.reload();
 });
 
 times(document);
-// A browser without a session gets no events.
+// The page of a browser without a session looks by itself.
 function poll() {
   const live = document.getElementById("live");
   if (!live.hasAttribute("data-polls")) return;
@@ -177,6 +184,6 @@ function poll() {
 }
 
 if (document.querySelector("#live[data-polls]")) poll();
-else if (offline && document.getElementById("live")) { follow(); watch(); }
+else if (follows) { follow(); watch(); document.addEventListener("visibilitychange", follow); }
 compose();
 toEnd();

@@ -146,6 +146,37 @@ fn the_chat_shows_what_the_agent_does_and_what_it_is_writing() {
     assert_eq!(browser.eval("window.stays"), 1, "the page was loaded again");
 }
 
+/// Browsers open six connections to a host.
+#[test]
+fn each_of_many_tabs_is_loaded_and_live() {
+    let Some(mut browser) = Browser::start() else { return };
+    let mut console = Console::start();
+    console.host.done(&["tasks", "add", "main", "Water the plants", "--every", "2h", "--no-chat"], b"");
+    browser.sign_in(&console, &[]);
+    for tab in 0..8 {
+        browser.step(&json!({"tab": tab}));
+        browser.go(&format!("http://{}/tasks", console.here()));
+        browser.eval("window.stays = 1");
+    }
+    let shows = |browser: &mut Browser, prompt: &str| {
+        browser.wait(&format!("document.body.innerText.includes({prompt:?}) && window.stays === 1"));
+    };
+    console.host.done(&["tasks", "set", "ta1", "--prompt", "Water all plants"], b"");
+    shows(&mut browser, "Water all plants");
+    // One that was hidden catches up, and is live again.
+    browser.step(&json!({"tab": 1}));
+    shows(&mut browser, "Water all plants");
+    console.host.done(&["tasks", "set", "ta1", "--prompt", "Water no plants"], b"");
+    shows(&mut browser, "Water no plants");
+    // Also if the daemon died meanwhile.
+    console.host.kill();
+    browser.step(&json!({"tab": 2}));
+    browser.wait("!document.getElementById('offline').hidden");
+    console.host.start();
+    shows(&mut browser, "Water no plants");
+    browser.wait("document.getElementById('offline').hidden");
+}
+
 /// Home warns of what `hearth status` warns of, as far as a running daemon can have it.
 #[test]
 fn home_and_the_command_warn_of_the_same() {
