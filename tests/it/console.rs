@@ -12,6 +12,7 @@ use crate::host::{Host, wait_for};
 
 mod asking;
 mod browser;
+mod choices;
 mod driver;
 mod files;
 mod hardship;

@@ -48,6 +48,28 @@ pub(super) fn skip(console: &Console, reason: &str, item: &str) {
     std::fs::write(file, summary.to_string()).unwrap();
 }
 
+/// Presses the button that submits this value about an approval, a question or skipped work.
+pub(super) fn decide(browser: &mut Browser, console: &Console, id: &str, value: &str, text: Option<&str>) {
+    browser.go(&format!("http://{}/asked", console.here()));
+    browser.wait(&format!("!!document.getElementById({id:?})"));
+    let form = format!(
+        "[...document.querySelectorAll('#{id} form')].find(f => (f.querySelector('[name=value]').value + ':').startsWith({:?}))",
+        format!("{value}:")
+    );
+    if let Some(text) = text {
+        browser.eval(&format!("({form}).querySelector('[name=text]').value = {text:?}"));
+    }
+    browser.eval(&format!("window.before = 1; ({form}).querySelector('button').click()"));
+    browser.wait("!window.before && document.readyState === 'complete'");
+    assert!(browser.text().contains(&format!("{id}: ")), "{}", browser.text());
+    assert_eq!(browser.eval(&format!("!!document.getElementById({id:?})")), false, "{id} is decided");
+}
+
+/// All rows of a table, as a text.
+pub(super) fn rows(console: &Console, table: &str) -> String {
+    json!(console.host.rows(table)).to_string()
+}
+
 /// A console with an agent that asks for things.
 pub(super) fn asking(more: &str) -> Console {
     let mut host = Host::with_agent("");

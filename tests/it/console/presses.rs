@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::asking::{ask, asking, skip, visit_all};
+use super::asking::{ask, asking, decide, rows, skip, visit_all};
 use super::driver::Browser;
 use super::{Console, FAMILY, HOSTILE_NAME, PEOPLE};
 use crate::host::agents::json_of;
@@ -42,26 +42,6 @@ const RECORDER: &str = r"
   });
   addEventListener('submit', (event) => keep('pressed', kind(event.target, event.submitter)), true);
 })()";
-
-/// Presses the button that submits this value about an approval, a question or skipped work.
-fn decide(browser: &mut Browser, console: &Console, id: &str, value: &str, text: Option<&str>) {
-    browser.go(&format!("http://{}/asked", console.here()));
-    browser.wait(&format!("!!document.getElementById({id:?})"));
-    let form = format!(
-        "[...document.querySelectorAll('#{id} form')].find(f => f.querySelector('[name=value]').value.startsWith({value:?}))"
-    );
-    if let Some(text) = text {
-        browser.eval(&format!("({form}).querySelector('[name=text]').value = {text:?}"));
-    }
-    browser.eval(&format!("window.before = 1; ({form}).querySelector('button').click()"));
-    browser.wait("!window.before && document.readyState === 'complete'");
-    assert!(browser.text().contains(&format!("{id}: ")), "{}", browser.text());
-    assert_eq!(browser.eval(&format!("!!document.getElementById({id:?})")), false, "{id} is decided");
-}
-
-fn rows(console: &Console, table: &str) -> String {
-    json!(console.host.rows(table)).to_string()
-}
 
 /// Someone writes in a chat.
 fn inject(console: &Console, id: &str, chat: &str, sender: &str) {
