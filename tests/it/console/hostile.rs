@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Console;
 use super::asking::{ask, asking, say, skip, visit_all};
 use super::driver::Browser;
-use crate::host::{event, wait_for};
+use crate::host::{Host, event, wait_for, with_chat};
 
 /// Something that would run in a page that does not escape it, after a mark that says where it came from.
 fn hostile(mark: &str) -> String {
@@ -66,6 +66,8 @@ fn from_the_chat(browser: &mut Browser, console: &Console) {
     browser.wait("document.querySelectorAll('.line.person').length === 1");
     skip(console, &hostile("skip-reason"), &hostile("skip-item"));
     say(browser, console, &hostile("said"));
+    // The agent takes all that waits for a turn as one text, and asks only if that begins with its command.
+    browser.wait("[...document.querySelectorAll('.line.agent')].some(line => line.innerText.includes('said\"'))");
     for wanted in [
         json!({"action": "create_agent", "name": "Helper", "instructions": hostile("instructions")}),
         json!({"action": "install_packages", "apt": ["jq"], "reason": hostile("package-reason")}),
@@ -95,9 +97,7 @@ fn every_text_from_outside_is_shown_as_text_on_every_page() {
     from_the_chat(&mut browser, &console);
     let mut shown: BTreeMap<String, String> = BTreeMap::new();
     visit_all(&mut browser, &console, |browser, path| {
-        assert_eq!(browser.eval("typeof window.xss"), "undefined", "{path}: a text ran");
-        assert_eq!(browser.eval(FOREIGN), 0, "{path}: a text became a part of the page");
-        shown.insert(path.to_owned(), browser.text());
+        shown.insert(path.to_owned(), harmless(browser, path));
     });
     let found = console.get("/search?q=said", &console.sign_in(&[])).body;
     assert!(found.contains("&lt;script&gt;") && !found.contains("<script>window"), "{found}");
@@ -128,4 +128,91 @@ fn every_text_from_outside_is_shown_as_text_on_every_page() {
     let all: String = shown.values().map(String::as_str).collect();
     assert!(all.contains("memory-text") && all.contains("said\"'><img"), "{:?}", shown.keys());
     assert_eq!(browser.step(&json!({"noise": true})), json!([]));
+}
+
+/// An agent of whose words all are hostile. It works until there is a file `go`.
+const AT_WORK: &str = r#"
+import json, os, sys, time
+def bad(mark):
+    return mark + "\"'><img src=x onerror=window.xss=1><script>window.xss=1</script><svg onload=window.xss=1>"
+def line(**what):
+    print(json.dumps(what), flush=True)
+for text in sys.stdin:
+    turn = json.loads(text)
+    if turn["type"] != "turn":
+        continue
+    said = turn["messages"][-1]["content"]["text"]
+    if said == "fail":
+        line(type="error", message=bad("error-text"))
+        continue
+    if said == "ask":
+        line(type="request", id="q1", content={"action": "use_tool", "tool": "Bash", "kind": "",
+             "folder": "/" + bad("tool-folder"), "input": {"command": bad("tool-command"), bad("tool-field"): bad("tool-value")}})
+        continue
+    line(type="tool", name=bad("tool-name"), timeout_ms=600000)
+    while not os.path.exists("go"):
+        time.sleep(0.05)
+    line(type="tool_done")
+    name = "agent-file\"'><img src=x onerror=window.xss=1>"
+    open(name, "w").write("a")
+    line(type="say", text=bad("answer-text"), files=[name])
+    line(type="usage", model=bad("model-name"), input=1840, output=96, cost_micros=6960)
+    line(type="done")
+"#;
+
+/// What a page shows. No text on it became a part of it, or ran.
+fn harmless(browser: &mut Browser, path: &str) -> String {
+    assert_eq!(browser.eval("typeof window.xss"), "undefined", "{path}: a text ran");
+    assert_eq!(browser.eval(FOREIGN), 0, "{path}: a text became a part of the page");
+    browser.text()
+}
+
+#[test]
+fn every_text_of_an_agent_at_work_is_shown_as_text() {
+    let Some(mut browser) = Browser::start() else { return };
+    let host = Host::new();
+    let program = host.path("agent.py");
+    std::fs::write(&program, AT_WORK).unwrap();
+    host.apply(&with_chat(&format!(
+        "provider = \"command\"\ncommand = [\"python3\", {:?}]\nunconfined = true\ntools = {{ rules = [{{ ask = \"Bash\" }}] }}",
+        program.display()
+    )));
+    let console = Console::of(host, "");
+    browser.sign_in(&console, &[]);
+    say(&mut browser, &console, "work");
+    browser.wait("document.querySelector('.working')?.innerText.includes('tool-name')");
+    harmless(&mut browser, "the chat of an agent at work");
+    browser.go(&format!("http://{}/", console.here()));
+    assert!(harmless(&mut browser, "/").contains("tool-name"), "{}", browser.text());
+    std::fs::write(console.host.data().join("groups/main/go"), "").unwrap();
+    console.host.wait_settled();
+    say(&mut browser, &console, "fail");
+    console.host.wait_settled();
+    say(&mut browser, &console, "ask");
+    wait_for("the question", || (console.host.rows("approvals").len() == 1).then_some(()));
+    let mut all = String::new();
+    visit_all(&mut browser, &console, |browser, path| all += &harmless(browser, path));
+    for mark in [
+        "answer-text",
+        "agent-file",
+        "model-name",
+        "error-text",
+        "tool-folder",
+        "tool-command",
+        "tool-field",
+        "tool-value",
+    ] {
+        assert!(all.contains(mark), "no page shows {mark}: {all}");
+    }
+    assert_eq!(browser.step(&json!({"noise": true})), json!([]));
+}
+
+#[test]
+fn what_an_agent_is_writing_is_shown_as_text() {
+    let Some(mut browser) = Browser::start() else { return };
+    let console = Console::start();
+    browser.sign_in(&console, &[]);
+    say(&mut browser, &console, &format!("!write 3s {}\nthe answer", hostile("partial-text")));
+    browser.wait("document.querySelector('.partial')?.innerText.includes('partial-text')");
+    assert!(harmless(&mut browser, "the chat").contains("<script>window.xss=1</script>"));
 }

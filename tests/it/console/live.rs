@@ -65,6 +65,34 @@ fn updates_come_while_something_has_the_focus_which_keeps_it_and_its_text() {
 }
 
 #[test]
+fn a_message_that_is_half_written_stays_while_the_chat_goes_on() {
+    let Some(mut browser) = Browser::start() else { return };
+    let mut console = Console::start();
+    browser.sign_in(&console, &[]);
+    let elsewhere = console.sign_in(&[]);
+    browser.go(&format!("http://{}/chat/main", console.here()));
+    browser.eval("window.kept = document.querySelector('textarea'); window.kept.focus()");
+    browser.eval("document.execCommand('insertText', false, 'Good mning'); window.kept.setSelectionRange(6, 6)");
+    for (at, text) in ["one", "two"].into_iter().enumerate() {
+        let page = console.get("/chat/main", &elsewhere);
+        let form = format!("token={}&id={}&text={text}", page.field("token"), page.field("id"));
+        assert_eq!(console.post("/chat/main", &elsewhere, &form).status, 303);
+        browser.wait(&format!("document.querySelectorAll('.line.agent').length === {}", at + 1));
+        assert!(keeps_the_focus(&mut browser), "{text}");
+        assert_eq!(browser.eval("[window.kept.value, window.kept.selectionStart]"), json!(["Good mning", 6]), "{text}");
+        if at == 0 {
+            console.host.kill();
+            browser.wait("!document.getElementById('offline').hidden");
+            console.host.start();
+            browser.wait("document.getElementById('offline').hidden");
+        }
+    }
+    browser.eval("document.execCommand('insertText', false, 'or')");
+    browser.step(&json!({"key": "Enter"}));
+    browser.wait("[...document.querySelectorAll('.line.agent')].at(-1).innerText.includes('echo: Good morning')");
+}
+
+#[test]
 fn a_button_that_has_the_focus_never_comes_to_do_something_else() {
     let Some(mut browser) = Browser::start() else { return };
     let console = Console::start();
