@@ -38,12 +38,22 @@ def request(port, path, value, headers=()):
     finally:
         line.close()
 
-def pass_on(port):
-    """One message after the other: none overtakes one that Hearth puts off."""
-    number = 0
+def sort(port):
+    """A queue for each chat: what Hearth puts off of one holds up no other."""
+    number, chats = 0, {}
     while True:
         said = SAID.get()
         number += 0 if said.get("again") else 1
+        person = said.get("person", "ann")
+        if person not in chats:
+            chats[person] = queue.Queue()
+            threading.Thread(target=pass_on, args=(port, chats[person]), daemon=True).start()
+        chats[person].put((number, said))
+
+def pass_on(port, chat):
+    """One message after the other: none overtakes one that Hearth puts off."""
+    while True:
+        number, said = chat.get()
         person, files = said.get("person", "ann"), said.get("files", [])
         content = {"text": said["text"], "senderId": person, "senderName": "Ann", "attachments": files}
         message = {"id": "p%d" % number, "isMention": True, "content": content}
@@ -184,7 +194,7 @@ class Network(BaseHTTPRequestHandler):
 server = ThreadingHTTPServer(("127.0.0.1", 0), Network)
 server.daemon_threads = True
 threading.Thread(target=server.serve_forever, daemon=True).start()
-threading.Thread(target=pass_on, args=(int(sys.argv[3]),), daemon=True).start()
+threading.Thread(target=sort, args=(int(sys.argv[3]),), daemon=True).start()
 write("secret", SECRET.decode())
 write("port", str(server.server_port))
 write("ready", "")

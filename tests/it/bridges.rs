@@ -395,9 +395,10 @@ fn the_kit_finds_each_break_of_the_example() {
 const BROKEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/broken_bridge.py");
 
 /// What `tests/broken_bridge.py` does to a bridge, by the case that has to find it.
-const BROKEN_BRIDGES: [(&str, &str); 39] = [
+const BROKEN_BRIDGES: [(&str, &str); 40] = [
     ("message", "up = lambda frame: changed(frame, 'event', 'sender', to=None)"),
     ("repeated", "up = lambda frame: changed(frame, 'event', 'message', 'id', to=lambda id: id + str(time.time()))"),
+    ("later", "up = lambda frame: [] if 'of another chat' in text_of(frame) else [frame]"),
     (
         "order",
         "seen = []\ndef up(frame):\n    if 'burst' not in text_of(frame):\n        return [frame]\n    seen.append(frame)\n    \

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use hearth_bridge::program::put_off::{PutOff, Ticket};
 use hearth_bridge::program::{Daemon, Delivered, now};
 use hearth_bridge::{
     Capabilities, Choice, Cursors, Event, Failed, FromBridge, GivenFile, Hello, Idempotency, Me, Opened, PROTOCOL,
@@ -147,7 +148,9 @@ struct Current {
     event: Option<Event>,
     files: Vec<Attached>,
     cursors: Cursors,
-    /// When it is passed on again, if it was put off.
+    /// It was put off before.
+    ticket: Option<Ticket>,
+    /// When a place is stored again, if that was put off.
     again: Option<Duration>,
 }
 
@@ -158,13 +161,15 @@ struct Bridge {
     files: PathBuf,
     seq: u64,
     current: Option<Current>,
+    /// Mails that were put off.
+    put_off: PutOff,
     is_taking: bool,
 }
 
 impl Bridge {
     fn new(daemon: Daemon, hello: &Hello, state: State, threads: Arc<Mutex<Threads>>) -> Self {
         let files = PathBuf::from(&hello.files);
-        Self { daemon, state, threads, files, seq: 0, current: None, is_taking: true }
+        Self { daemon, state, threads, files, seq: 0, current: None, put_off: PutOff::default(), is_taking: true }
     }
 
     fn work(mut self, ways: &Ways) -> io::Result<()> {
@@ -192,12 +197,22 @@ impl Bridge {
                 // Each byte stands for something that was found, and only wakes.
                 let _count = (&ways.woken).read(&mut bytes)?;
             }
-            while self.is_taking && self.current.is_none() {
-                let Ok(found) = ways.found.try_recv() else { break };
-                self.found(found)?;
-            }
             if self.current.as_ref().is_some_and(|current| current.again.is_some_and(|again| again <= now())) {
                 self.ask()?;
+            }
+            while self.is_taking && self.current.is_none() {
+                if let Some((ticket, event, cursors)) = self.put_off.next(now()) {
+                    let (asked, event, ticket) = (Asked::Event, Some(event), Some(ticket));
+                    self.current =
+                        Some(Current { asked, seq: 0, event, files: Vec::new(), cursors, ticket, again: None });
+                    self.ask()?;
+                    break;
+                }
+                if self.put_off.is_full() {
+                    break;
+                }
+                let Ok(found) = ways.found.try_recv() else { break };
+                self.found(found, ways)?;
             }
         }
     }
@@ -223,18 +238,26 @@ impl Bridge {
             }
             ToBridge::Taken { taken: seq, .. } | ToBridge::Refused { refused: seq, .. } => {
                 let is_over = |current: &mut Current| current.seq == seq && current.asked != Asked::Wanted;
-                if self.current.take_if(is_over).is_some() {
-                    ways.stored.send(()).map_err(io::Error::other)?;
+                match self.current.take_if(is_over).map(|current| current.ticket) {
+                    Some(Some(ticket)) => self.put_off.done(ticket),
+                    Some(None) => go_on(ways)?,
+                    None => {}
                 }
                 Ok(())
             }
             ToBridge::Later { later, after, .. } => {
-                if let Some(current) = self.current.as_mut().filter(|current| current.seq == later) {
-                    current.again = Some(now() + Duration::from_secs(after.min(60)));
+                let again = now() + Duration::from_secs(after.min(60)).max(TICK);
+                match self.current.take_if(|current| current.seq == later) {
+                    Some(place) if place.asked == Asked::Place => {
+                        self.current = Some(Current { again: Some(again), ..place });
+                    }
+                    Some(Current { ticket: Some(ticket), .. }) => self.put_off.wait(ticket, again),
+                    Some(current) => self.put_off(current, again, ways)?,
+                    None => {}
                 }
                 Ok(())
             }
-            ToBridge::Wanted { wanted, yes } => self.wanted(wanted, yes),
+            ToBridge::Wanted { wanted, yes } => self.wanted(wanted, yes, ways),
             ToBridge::Ping { ping } => self.daemon.send(&FromBridge::Pong { pong: ping, rest: self.state.pong() }),
             ToBridge::OpenDirect { open_direct, seq } => {
                 let opened = Opened { seq, platform_id: Some(open_direct.user_id), why: None };
@@ -252,7 +275,7 @@ impl Bridge {
         }
     }
 
-    fn found(&mut self, found: Found) -> io::Result<()> {
+    fn found(&mut self, found: Found, ways: &Ways) -> io::Result<()> {
         let (asked, event, files, place) = match found {
             Found::Open | Found::Refused(_) | Found::Away => return Ok(()),
             Found::Nothing(place) => (Asked::Place, None, Vec::new(), place),
@@ -265,8 +288,30 @@ impl Bridge {
             }
         };
         let cursors = Cursors::from([(CURSOR.to_owned(), place.to_string())]);
-        self.current = Some(Current { asked, seq: 0, event, files, cursors, again: None });
+        self.pass_on(Current { asked, seq: 0, event, files, cursors, ticket: None, again: None }, ways)
+    }
+
+    /// Asks the daemon what is to be asked about something that was found, unless a mail of the same person was put off: then
+    /// it waits, too.
+    fn pass_on(&mut self, mut current: Current, ways: &Ways) -> io::Result<()> {
+        let is_behind = current.event.as_ref().is_some_and(|event| self.put_off.is_behind(event));
+        if !self.put_off.is_empty() && current.asked != Asked::Wanted {
+            if is_behind || current.asked == Asked::Place {
+                return self.put_off(current, now(), ways);
+            }
+            self.put_off.hold(std::mem::take(&mut current.cursors));
+        }
+        self.current = Some(current);
         self.ask()
+    }
+
+    /// Lets something wait. Mails of others go on, and the place after it is stored once nothing waits.
+    fn put_off(&mut self, Current { event, cursors, .. }: Current, again: Duration, ways: &Ways) -> io::Result<()> {
+        self.put_off.hold(cursors);
+        if let Some(event) = event {
+            self.put_off.add(event, again);
+        }
+        go_on(ways)
     }
 
     /// Asks the daemon what is to be asked about the current mail.
@@ -284,10 +329,10 @@ impl Bridge {
     }
 
     /// Writes the files of the current mail if they are wanted, and passes it on.
-    fn wanted(&mut self, seq: u64, yes: bool) -> io::Result<()> {
+    fn wanted(&mut self, seq: u64, yes: bool, ways: &Ways) -> io::Result<()> {
         let directory = self.files.clone();
-        let is_this = |current: &&mut Current| current.seq == seq && current.asked == Asked::Wanted;
-        let Some(current) = self.current.as_mut().filter(is_this) else { return Ok(()) };
+        let is_this = |current: &mut Current| current.seq == seq && current.asked == Asked::Wanted;
+        let Some(mut current) = self.current.take_if(is_this) else { return Ok(()) };
         let files = std::mem::take(&mut current.files).into_iter().enumerate();
         let given = files.map(|(number, file)| {
             let Attached { name, mime, bytes } = file;
@@ -306,7 +351,7 @@ impl Bridge {
             event.files = given;
         }
         current.asked = Asked::Event;
-        self.ask()
+        self.pass_on(current, ways)
     }
 
     /// The message of a mail.
@@ -330,6 +375,11 @@ impl Bridge {
         let rest: BTreeMap<String, Value> = rest.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         Ok(Event { sender: Some(sender), files: Vec::new(), rest })
     }
+}
+
+/// Lets the inbox read on.
+fn go_on(ways: &Ways) -> io::Result<()> {
+    ways.stored.send(()).map_err(io::Error::other)
 }
 
 /// The text with its subject, unless it is known. A single word stays alone, because it may be a code or a number, and so

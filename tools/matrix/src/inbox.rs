@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
-use hearth_bridge::program::hand::{Ended, Hand};
+use hearth_bridge::program::hand::{Ended, Given, Hand};
 use hearth_bridge::program::log;
 use hearth_bridge::program::now;
+use hearth_bridge::program::put_off::Ticket;
 use hearth_bridge::program::settings::part;
 use hearth_bridge::program::state::{Side, State, seconds};
 use hearth_bridge::{Cursors, FILE_BYTES_MAX, GivenFile};
@@ -23,7 +24,8 @@ use crate::invites::Invites;
 use crate::noticed::{NO_KEYS, Noticed};
 use crate::parked::ParkedMessages;
 use crate::rooms::Rooms;
-use crate::signs::{Sign, Signs};
+use crate::signs::Signs;
+use crate::waiting::Seen;
 
 /// How long the server waits for something new.
 const POLL: Duration = Duration::from_secs(30);
@@ -66,7 +68,7 @@ impl Place {
 }
 
 /// Why a session ended.
-enum Over {
+pub(crate) enum Over {
     Trouble(Trouble),
     Ended,
 }
@@ -99,6 +101,8 @@ pub(crate) struct Inbox {
     pub(crate) place: Option<Place>,
     /// When a place was last stored.
     pub(crate) stored: Option<Duration>,
+    /// Messages that were put off.
+    pub(crate) waits: BTreeMap<Ticket, Seen>,
 }
 
 /// What is needed to read encrypted rooms.
@@ -146,7 +150,8 @@ impl Inbox {
         }
         let mut poll = Duration::ZERO;
         loop {
-            let answer = match self.sync(Some(&since), poll) {
+            self.again()?;
+            let answer = match self.sync(Some(&since), self.hand.wait().unwrap_or(poll).min(poll)) {
                 Err(Trouble::Refused { status: 400, why, .. }) => {
                     log(&format!("the server does not know the place where the bridge was: {why}"));
                     // It may not like the new one, either.
@@ -371,14 +376,17 @@ impl Inbox {
         for (number, found) in found.into_iter().enumerate() {
             let is_last = number + 1 == count;
             let cursors = if is_last { place.cursors() } else { Cursors::new() };
-            self.pass_on_one(&found, cursors)?;
+            let given = self.pass_on_one(&found, cursors)?;
             if is_last {
                 self.stored = Some(now());
                 self.place = Some(place.clone());
             }
             let Found { room, written } = found;
-            self.unpark(&room, &written.id)?;
-            self.signs.show(Sign::Seen { room, event: written.id, thread: written.thread });
+            let seen = Seen { room, event: written.id, thread: written.thread };
+            match given {
+                Given::Over => self.finish(seen)?,
+                Given::Waits(ticket) => drop(self.waits.insert(ticket, seen)),
+            }
         }
         let is_due = self.stored.is_none_or(|stored| now().saturating_sub(stored) > STORE);
         if count == 0 && is_due && self.place.as_ref() != Some(&place) {
@@ -393,7 +401,7 @@ impl Inbox {
         Ok(())
     }
 
-    fn pass_on_one(&mut self, Found { room, written }: &Found, cursors: Cursors) -> Result<(), Over> {
+    fn pass_on_one(&mut self, Found { room, written }: &Found, cursors: Cursors) -> Result<Given, Over> {
         let members = match self.rooms.members(room) {
             Err(trouble) if trouble.is_passing() => return Err(trouble.into()),
             // The bot is not there any more.

@@ -33,6 +33,7 @@ mod run;
 mod settings;
 mod signs;
 mod unsealed;
+mod waiting;
 
 pub use comparison::verify;
 pub use crypto::recovery;

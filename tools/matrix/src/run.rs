@@ -172,6 +172,7 @@ fn start(daemon: &Daemon, hello: &Hello, Parts { settings, api, bot, crypto }: P
             files: PathBuf::from(&hello.files),
             place: Place::of(&hello.cursors),
             stored: None,
+            waits: BTreeMap::new(),
         };
         spawn("inbox", || inbox.work())?;
     }

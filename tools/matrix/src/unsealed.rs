@@ -88,6 +88,9 @@ impl Inbox {
         let mut found = Vec::new();
         for parked in sealed.parked.all() {
             let (room, id) = (parked.room.clone(), parked.id().to_owned());
+            if self.is_waiting(&room, &id) {
+                continue;
+            }
             let Some(sealed) = &self.sealed else { break };
             match sealed.crypto.open_event(&room, &parked.event)? {
                 // It stays in the database until the daemon has it.

@@ -1,12 +1,14 @@
 //! The way in: stores what people wrote in the spool before WhatsApp hears that it arrived, and passes it on from there.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hearth_bridge::Cursors;
-use hearth_bridge::program::hand::{Ended, Hand};
+use hearth_bridge::program::hand::{Ended, Given, Hand};
 use hearth_bridge::program::log;
+use hearth_bridge::program::put_off::Ticket;
 use hearth_bridge::program::spool::{Number, Spool};
 use whatsapp_rust::prelude::InboundMessage;
 use whatsapp_rust::{Client, InboundDurabilityHook, Jid, anyhow, async_trait};
@@ -96,34 +98,50 @@ pub(crate) struct Inbox {
     pub(crate) spool: Spool,
     /// Messages that are in the spool.
     pub(crate) news: Receiver<Number>,
+    /// Messages that were put off.
+    pub(crate) waits: BTreeMap<Ticket, Number>,
 }
 
 impl Inbox {
     /// Passes on until the main loop ends.
     pub(crate) fn work(mut self) {
-        while let Ok(number) = self.news.recv() {
-            match self.spool.get(number) {
-                Ok(Some(report)) => {
-                    let Ok(()) = self.pass_on(&report) else { return };
-                    if let Err(error) = self.spool.remove(number) {
-                        log(&format!("a message that was stored cannot be removed from the spool: {error}"));
-                    }
-                }
-                Ok(None) => {}
-                Err(error) => log(&format!("a message cannot be read from the spool: {error}")),
+        while self.step().is_ok() {}
+    }
+
+    fn step(&mut self) -> Result<(), Ended> {
+        for ticket in self.hand.again()? {
+            if let Some(number) = self.waits.remove(&ticket) {
+                self.finish(number);
             }
+        }
+        let Some(number) = self.hand.next(&self.news)? else { return Ok(()) };
+        match self.spool.get(number) {
+            Ok(Some(report)) => match self.pass_on(&report)? {
+                Given::Over => self.finish(number),
+                Given::Waits(ticket) => drop(self.waits.insert(ticket, number)),
+            },
+            Ok(None) => {}
+            Err(error) => log(&format!("a message cannot be read from the spool: {error}")),
+        }
+        Ok(())
+    }
+
+    /// Removes a message that is stored.
+    fn finish(&self, number: Number) {
+        if let Err(error) = self.spool.remove(number) {
+            log(&format!("a message that was stored cannot be removed from the spool: {error}"));
         }
     }
 
-    fn pass_on(&mut self, report: &[u8]) -> Result<(), Ended> {
+    fn pass_on(&mut self, report: &[u8]) -> Result<Given, Ended> {
         // Only what was written by this program is in the spool.
-        let Ok(written) = serde_json::from_slice::<Written>(report) else { return Ok(()) };
+        let Ok(written) = serde_json::from_slice::<Written>(report) else { return Ok(Given::Over) };
         // Of a person's account, only what concerns an agent: the rest is their private mail.
         let is_private = self.owner == Owner::Person && !written.is_note;
         let is_wanted =
             if is_private || !written.files.is_empty() { self.hand.is_wanted(&written.asked())? } else { true };
         if is_private && !is_wanted {
-            return Ok(());
+            return Ok(Given::Over);
         }
         let mut event = written.event();
         let directory = is_wanted.then_some(self.files.as_path());

@@ -1,5 +1,6 @@
 //! The start of the bridge, and its threads.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -176,7 +177,8 @@ impl Parts {
         let Self { settings, session, spool, news, acks } = self;
         if let Some(hand) = threads.hands.into_iter().next() {
             let (owner, files) = (settings.owner, PathBuf::from(&hello.files));
-            let inbox = Inbox { owner, session: session.clone(), hand, files, spool, news };
+            let waits = BTreeMap::new();
+            let inbox = Inbox { owner, session: session.clone(), hand, files, spool, news, waits };
             spawn("inbox", move || inbox.work())?;
         }
         let pace = settings.server.pace();

@@ -18,6 +18,7 @@ use crate::{FromBridge, Hello, Lines, ToBridge, fit};
 pub mod hand;
 pub mod parts;
 pub mod post;
+pub mod put_off;
 pub mod run;
 pub mod settings;
 pub mod spool;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::hand::Hand;
 use super::post::{Job, Post};
+use super::put_off::PutOff;
 use super::state::State;
 use super::{Daemon, Delivered, now};
 use crate::{Failed, FromBridge, Hello, Opened, PROTOCOL, Place, ToBridge, Until};
@@ -102,7 +103,8 @@ impl Ways {
             let (sender, receiver) = channel();
             answers.push(sender);
             let (writer, is_closed, step) = (daemon.writer(), Arc::clone(&is_closed), u64::from(counts.hands));
-            hands.push(Hand { writer, answers: receiver, is_closed, seq: number, step });
+            let (put_off, over) = (PutOff::default(), Vec::new());
+            hands.push(Hand { writer, answers: receiver, is_closed, seq: number, step, put_off, over });
         }
         for _ in 0..counts.posts {
             let (sender, receiver) = channel();

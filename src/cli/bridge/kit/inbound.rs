@@ -8,6 +8,7 @@ use super::network::Network;
 use super::peer::Peer;
 use super::steps::{Arrived, arrived};
 use super::{Case, Kit, Stop, Tried};
+use crate::clock::Stopwatch;
 
 /// Messages in a burst, if people write quickly.
 const BURST: usize = 100;
@@ -16,7 +17,12 @@ pub(super) const CASES: &[Case] = &[
     Case::new(1, "message", "a message arrives once, with id, chat, text, and a sender beside it", message),
     Case::new(3, "killed-before", "killed before its message was taken, it brings it again", killed_before),
     Case::new(4, "killed-after", "killed after, it brings the same id or nothing", killed_after),
-    Case::new(5, "later", "a message that was put off comes again, before later ones of its chat", later),
+    Case::new(
+        5,
+        "later",
+        "a message that was put off comes again, before later ones of its chat; other chats go on",
+        later,
+    ),
     Case::new(6, "refused", "a refused message does not come again, and does not hold up others", refused),
     Case::new(7, "repeated", "a message that the network repeats is the same one", repeated),
     Case::new(8, "order", "100 messages over several chats arrive in the order of each chat", order),
@@ -99,9 +105,26 @@ fn next(peer: &mut Peer<'_>, texts: &[&String]) -> Result<Arrived, Stop> {
 fn later(kit: &Kit<'_>) -> Tried {
     let (network, mut peer, text) = with(kit, "put off")?;
     let first = peer.wait(&text)?;
-    peer.send(&ToBridge::Later { later: first.seq, after: 2, why: "a test".to_owned() })?;
+    let later = |seq| ToBridge::Later { later: seq, after: 1, why: "a test".to_owned() };
+    peer.send(&later(first.seq))?;
     let behind = kit.text("behind it");
     network.say(&behind)?;
+    if network.can("stranger").is_ok() {
+        let other = kit.text("of another chat");
+        network.act(&["stranger", &other])?;
+        let watch = Stopwatch::start();
+        loop {
+            let message = next(&mut peer, &[&text, &behind, &other])?;
+            if message.text.contains(&other) {
+                peer.accept(&message)?;
+                break;
+            }
+            if !message.text.contains(&text) || watch.elapsed() > kit.patience {
+                return Err(format!("`{}` came where `{other}` of another chat was next", message.text).into());
+            }
+            peer.send(&later(message.seq))?;
+        }
+    }
     let expected = [&text, &behind];
     for wanted in &expected {
         let message = next(&mut peer, &expected)?;

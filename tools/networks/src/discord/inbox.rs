@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use hearth_bridge::Cursors;
-use hearth_bridge::program::hand::{Ended, Hand};
+use hearth_bridge::program::hand::{Ended, Given, Hand};
 use hearth_bridge::program::state::{Side, State, time_text};
 use hearth_bridge::program::{log, now};
 
@@ -74,12 +74,12 @@ impl Inbox {
     /// Passes on until the main loop ends.
     pub(crate) fn work(mut self) {
         loop {
-            let done = match self.news.recv_timeout(LOOK) {
+            let done = match self.news.recv_timeout(self.hand.wait().unwrap_or(LOOK).min(LOOK)) {
                 Ok(news) => self.handle(news),
                 Err(RecvTimeoutError::Timeout) => Ok(()),
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            if done.and_then(|()| self.store_passed()).is_err() {
+            if done.and_then(|()| self.hand.again()).and_then(|_| self.store_passed()).is_err() {
                 return;
             }
         }
@@ -167,7 +167,8 @@ impl Inbox {
             cursors.extend(places.share(message.channel_id));
         }
         self.stored = now();
-        self.hand.give(event, cursors)?;
+        // One that waits is read again after a crash, because places after it are held back.
+        let (Given::Over | Given::Waits(_)) = self.hand.give(event, cursors)?;
         Ok(true)
     }
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 
-use hearth_bridge::program::hand::{Ended, Hand};
+use hearth_bridge::program::hand::{Ended, Given, Hand};
 use hearth_bridge::program::log;
+use hearth_bridge::program::put_off::Ticket;
 use hearth_bridge::{Cursors, Event, Sender};
 use serde_json::Value;
 
@@ -25,43 +26,66 @@ pub(super) struct Inbox {
     pub(super) lines: Receiver<Number>,
     /// Names that people gave themselves, by their ids.
     pub(super) names: BTreeMap<String, String>,
+    /// Lines whose messages were put off.
+    pub(super) waits: BTreeMap<Ticket, Number>,
 }
 
 impl Inbox {
     /// Passes on until the main loop ends.
     pub(super) fn work(mut self) {
-        while let Ok(number) = self.lines.recv() {
-            match self.spool.get(number) {
-                Ok(Some(line)) => {
-                    let Ok(()) = self.pass_on(&line) else { return };
-                    if let Err(error) = self.spool.remove(number) {
-                        log(&format!("a message that was stored cannot be removed from the spool: {error}"));
-                    }
-                }
-                Ok(None) => {}
-                Err(error) => log(&format!("a message cannot be read from the spool: {error}")),
-            }
-        }
+        while self.step().is_ok() {}
     }
 
-    fn pass_on(&mut self, line: &[u8]) -> Result<(), Ended> {
-        // Only what was read before is in the spool.
-        let Ok(notification) = serde_json::from_slice::<Value>(line) else { return Ok(()) };
-        let Some(result) = envelope::reported(&notification, &self.account) else { return Ok(()) };
-        if let Some(error) = result.pointer("/exception/message").and_then(Value::as_str) {
-            log(&format!("signal-cli could not read a message: {error}"));
-        }
-        if let Some(written) = envelope::read(result, &self.account, &self.names) {
-            if let Some(name) = &written.name {
-                self.learn(&written.author, name);
+    fn step(&mut self) -> Result<(), Ended> {
+        for ticket in self.hand.again()? {
+            if let Some(number) = self.waits.remove(&ticket)
+                && let Some(line) = self.line(number)
+            {
+                self.finish(number, &line);
             }
-            self.give(written)?;
         }
-        self.files.forget(result);
+        let Some(number) = self.hand.next(&self.lines)? else { return Ok(()) };
+        let Some(line) = self.line(number) else { return Ok(()) };
+        match self.pass_on(&line)? {
+            Given::Over => self.finish(number, &line),
+            Given::Waits(ticket) => drop(self.waits.insert(ticket, number)),
+        }
         Ok(())
     }
 
-    fn give(&mut self, mut written: Written) -> Result<(), Ended> {
+    fn line(&self, number: Number) -> Option<Vec<u8>> {
+        self.spool.get(number).unwrap_or_else(|error| {
+            log(&format!("a message cannot be read from the spool: {error}"));
+            None
+        })
+    }
+
+    /// Removes a message that is stored, and signal-cli's copies of its files.
+    fn finish(&self, number: Number, line: &[u8]) {
+        let notification = serde_json::from_slice::<Value>(line).unwrap_or_default();
+        if let Some(result) = envelope::reported(&notification, &self.account) {
+            self.files.forget(result);
+        }
+        if let Err(error) = self.spool.remove(number) {
+            log(&format!("a message that was stored cannot be removed from the spool: {error}"));
+        }
+    }
+
+    fn pass_on(&mut self, line: &[u8]) -> Result<Given, Ended> {
+        // Only what was read before is in the spool.
+        let Ok(notification) = serde_json::from_slice::<Value>(line) else { return Ok(Given::Over) };
+        let Some(result) = envelope::reported(&notification, &self.account) else { return Ok(Given::Over) };
+        if let Some(error) = result.pointer("/exception/message").and_then(Value::as_str) {
+            log(&format!("signal-cli could not read a message: {error}"));
+        }
+        let Some(written) = envelope::read(result, &self.account, &self.names) else { return Ok(Given::Over) };
+        if let Some(name) = &written.name {
+            self.learn(&written.author, name);
+        }
+        self.give(written)
+    }
+
+    fn give(&mut self, mut written: Written) -> Result<Given, Ended> {
         let mut event = written.event();
         // On a device of a person's account, only what concerns an agent: the rest is their private mail.
         let is_private = self.account.is_linked && !written.is_note;
@@ -71,7 +95,7 @@ impl Inbox {
             true
         };
         if is_private && !is_wanted {
-            return Ok(());
+            return Ok(Given::Over);
         }
         if let Some(long) = written.long_text.take().filter(|_| is_wanted) {
             match self.files.long_text(&long, &written.chat) {

@@ -201,7 +201,8 @@ impl Parts {
         };
         let files = Files { source, directory: PathBuf::from(&hello.files) };
         if let Some(hand) = threads.hands.into_iter().next() {
-            let inbox = Inbox { account: account.clone(), hand, files, spool, lines, names: BTreeMap::new() };
+            let (names, waits) = (BTreeMap::new(), BTreeMap::new());
+            let inbox = Inbox { account: account.clone(), hand, files, spool, lines, names, waits };
             spawn("inbox", move || inbox.work())?;
         }
         for post in threads.posts {

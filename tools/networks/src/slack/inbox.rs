@@ -8,7 +8,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::thread::sleep;
 use std::time::Duration;
 
-use hearth_bridge::program::hand::{Ended, Hand};
+use hearth_bridge::program::hand::{Ended, Given, Hand};
+use hearth_bridge::program::put_off::Ticket;
 use hearth_bridge::program::state::seconds;
 use hearth_bridge::program::{log, now};
 use hearth_bridge::{Cursors, GivenFile, Place};
@@ -125,6 +126,9 @@ pub(super) struct Rest {
     due: Duration,
     /// The newest message that was passed on.
     newest: Option<Ts>,
+    /// Messages that were put off, and their acknowledgements.
+    waits: BTreeMap<(String, Ts), Ticket>,
+    acks: BTreeMap<Ticket, Vec<Ack>>,
 }
 
 impl Inbox {
@@ -143,6 +147,10 @@ impl Inbox {
     }
 
     fn step(&mut self) -> Result<(), Ended> {
+        for ticket in self.hand.again()? {
+            self.rest.waits.retain(|_, waits| *waits != ticket);
+            self.rest.acks.remove(&ticket).into_iter().flatten().for_each(Ack::done);
+        }
         let news = match self.news.try_recv() {
             Ok(news) => news,
             Err(TryRecvError::Disconnected) => return Err(Ended),
@@ -151,23 +159,24 @@ impl Inbox {
                 if wait.is_zero() {
                     return self.read_missed();
                 }
-                match self.news.recv_timeout(wait) {
+                match self.news.recv_timeout(self.hand.wait().unwrap_or(wait).min(wait)) {
                     Ok(news) => news,
                     Err(RecvTimeoutError::Timeout) => return Ok(()),
                     Err(RecvTimeoutError::Disconnected) => return Err(Ended),
                 }
             }
             Err(TryRecvError::Empty) => {
-                // All that came is stored, and nothing is missing before it.
+                // Nothing is missing before what came.
                 self.store()?;
-                self.news.recv().map_err(|_| Ended)?
+                let Some(news) = self.hand.next(&self.news)? else { return Ok(()) };
+                news
             }
         };
         match news {
-            News::Event(payload, ack) => {
-                self.event(&payload)?;
-                ack.done();
-            }
+            News::Event(payload, ack) => match self.event(&payload)? {
+                Given::Over => ack.done(),
+                Given::Waits(ticket) => self.rest.acks.entry(ticket).or_default().push(ack),
+            },
             News::Gap => self.miss(Missed::Chats),
             News::Subscribe(place) => {
                 let thread = place.thread_id.as_deref().and_then(Ts::read);
@@ -203,10 +212,10 @@ impl Inbox {
     }
 
     /// Handles an event.
-    fn event(&mut self, payload: &Value) -> Result<(), Ended> {
-        let Some(message) = payload.get("event") else { return Ok(()) };
+    fn event(&mut self, payload: &Value) -> Result<Given, Ended> {
+        let Some(message) = payload.get("event") else { return Ok(Given::Over) };
         let Some(written) = text(message, "/channel").and_then(|chat| event::read(message, chat, &self.bot)) else {
-            return Ok(());
+            return Ok(Given::Over);
         };
         // What was missed there comes first.
         let before = [None, written.thread].map(|thread| Missed::Spot(Spot { chat: written.chat.clone(), thread }));
@@ -288,7 +297,7 @@ impl Inbox {
         }
         for message in &messages {
             if let Some(written) = event::read(message, &spot.chat, &self.bot) {
-                self.pass_on(&written, false)?;
+                let (Given::Over | Given::Waits(_)) = self.pass_on(&written, false)?;
             }
             // A chat shows the beginnings of threads only.
             let root = text(message, "/ts").and_then(Ts::read).filter(|_| spot.thread.is_none());
@@ -300,9 +309,10 @@ impl Inbox {
     }
 
     /// Passes on a message, unless that was done. With one that just came the place moves on, if nothing is missing.
-    fn pass_on(&mut self, written: &Written, is_new: bool) -> Result<(), Ended> {
+    fn pass_on(&mut self, written: &Written, is_new: bool) -> Result<Given, Ended> {
+        let key = (written.chat.clone(), written.ts);
         if self.rest.seen.has(written) {
-            return Ok(());
+            return Ok(self.rest.waits.get(&key).map_or(Given::Over, |ticket| Given::Waits(*ticket)));
         }
         let names = self.names(written);
         let mut event = event::event(written, &self.bot, &|id| names.get(id).cloned());
@@ -312,11 +322,14 @@ impl Inbox {
         }
         let next = self.read.filter(|read| is_new && self.rest.missed.is_empty() && written.ts > read.at);
         let next = next.map(|read| Read { at: written.ts, ..read });
-        self.hand.give(event, next.map(Read::cursors).unwrap_or_default())?;
+        let given = self.hand.give(event, next.map(Read::cursors).unwrap_or_default())?;
+        if let Given::Waits(ticket) = given {
+            self.rest.waits.insert(key, ticket);
+        }
         self.read = next.or(self.read);
         self.rest.newest = self.rest.newest.max(Some(written.ts));
         self.rest.seen.add(written);
-        Ok(())
+        Ok(given)
     }
 
     /// The names of the sender and of the people in a text.

@@ -1,5 +1,6 @@
 //! The way in: passes on what is on disk, one message after the other. What Hearth has already is recognised by its id.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,8 +8,9 @@ use std::sync::mpsc::Receiver;
 use std::thread::sleep;
 use std::time::Duration;
 
-use hearth_bridge::program::hand::{Ended, Hand};
+use hearth_bridge::program::hand::{Ended, Given, Hand};
 use hearth_bridge::program::log;
+use hearth_bridge::program::put_off::Ticket;
 use hearth_bridge::{Action, Cursors, GivenFile};
 use serde_json::{Value, json};
 
@@ -34,44 +36,67 @@ pub(super) struct Inbox {
     pub(super) reports: Receiver<Number>,
     pub(super) waiting: Arc<AtomicUsize>,
     pub(super) heard: Heard,
+    /// Reports of which messages were put off.
+    pub(super) waits: BTreeMap<Ticket, Number>,
 }
 
 impl Inbox {
     /// Passes on until the main loop ends.
     pub(super) fn work(mut self) {
-        while let Ok(number) = self.reports.recv() {
-            match self.spool.get(number) {
-                Ok(Some(body)) => {
-                    let Ok(()) = self.pass_on_all(&body) else { return };
-                    if let Err(error) = self.spool.remove(number) {
-                        log(&format!("a message that was stored cannot be removed from the spool: {error}"));
-                    }
-                }
-                Ok(None) => {}
-                Err(error) => log(&format!("a message cannot be read from the spool: {error}")),
+        while self.step().is_ok() {}
+    }
+
+    fn step(&mut self) -> Result<(), Ended> {
+        for ticket in self.hand.again()? {
+            if let Some(number) = self.waits.remove(&ticket) {
+                self.finish(number);
             }
-            self.waiting.fetch_sub(1, Ordering::SeqCst);
+        }
+        let Some(number) = self.hand.next(&self.reports)? else { return Ok(()) };
+        match self.spool.get(number) {
+            Ok(Some(body)) => {
+                self.pass_on_all(number, &body)?;
+                self.finish(number);
+                return Ok(());
+            }
+            Ok(None) => {}
+            Err(error) => log(&format!("a message cannot be read from the spool: {error}")),
+        }
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Removes a report, unless one of its messages waits.
+    fn finish(&self, number: Number) {
+        if self.waits.values().any(|waits| *waits == number) {
+            return;
+        }
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        if let Err(error) = self.spool.remove(number) {
+            log(&format!("a message that was stored cannot be removed from the spool: {error}"));
         }
     }
 
-    fn pass_on_all(&mut self, body: &[u8]) -> Result<(), Ended> {
+    fn pass_on_all(&mut self, number: Number, body: &[u8]) -> Result<(), Ended> {
         // Only what was read before is on disk.
         let whole = serde_json::from_slice::<Value>(body).unwrap_or_default();
         for written in report::read(&whole, &self.number).messages {
             self.heard.add(&written);
-            self.pass_on(&written)?;
+            if let Given::Waits(ticket) = self.pass_on(&written)? {
+                self.waits.insert(ticket, number);
+            }
         }
         Ok(())
     }
 
-    fn pass_on(&mut self, written: &Written) -> Result<(), Ended> {
+    fn pass_on(&mut self, written: &Written) -> Result<Given, Ended> {
         if let Some(button) = &written.button {
             let person = written.person.id().to_owned();
             let action =
                 Action { button: button.clone(), user_id: person.clone(), platform_id: person, thread_id: None };
             let told = self.hand.press(action)?;
             self.tell(written, &told);
-            return Ok(());
+            return Ok(Given::Over);
         }
         let mut event = written.event();
         if let Some(file) = &written.file {

@@ -18,6 +18,7 @@ mod signature;
 mod statuses;
 mod webhook;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -147,6 +148,7 @@ impl Parts {
                 reports,
                 waiting: Arc::clone(&waiting),
                 heard: heard.clone(),
+                waits: BTreeMap::new(),
             };
             spawn("inbox", move || inbox.work())?;
         }
