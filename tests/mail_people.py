@@ -323,9 +323,10 @@ else:
         "repeat": repeat,
         "bot": lambda text: write(text, headers={"Auto-Submitted": "auto-replied"}),
         "bring": lambda name, path, text: write(text, files={name: content(path)}),
+        "large": lambda name, path, text: write(text, files={name: content(path)}),
         "files": lambda: got(pair for mail in mails("ann@friend.test") for pair in mail["hex"].items()),
         "previews": lambda: "\n".join(mail["text"] for mail in mails("ann@friend.test") if mail["html"]),
     }, {"edit": NO_EDITS, "delete": NO_EDITS, "react": NO_EDITS, "meddle": NO_EDITS, "mention": "mail has no groups here",
-        "vanish": "a file is in its mail", "unwanted": "a file is in its mail", "large": "Postfix takes no such mail here", "elsewhere": "a file is in its mail", "cut": "Postfix always answers",
+        "vanish": "a file is in its mail", "unwanted": "a file is in its mail", "elsewhere": "a file is in its mail", "cut": "Postfix always answers",
         "limit": "Postfix always takes mail here", "html": "Postfix always answers", "half": "Dovecot always answers",
         "second": "Dovecot lets several programs use one account", "reactions": NO_EDITS})

@@ -486,6 +486,7 @@ else:
         "where": lambda: ALL,
         "bring": bring,
         "unwanted": bring,
+        "large": bring,
         "vanish": lambda name, path, text: bring(name, path, text, fetched=False),
         "files": lambda: got([file["name"], file["hex"]] for message in do(do="sent") for file in message.get("files", [])),
         "cut": lambda: fault(end=True),
@@ -493,6 +494,6 @@ else:
         "html": lambda: fault(torn=True),
         "reactions": lambda: "\n".join(reactions().values()),
         "requests": lambda: str(len(do(do="known")["starts"])),
-    }, {"large": "signal-cli limits files itself", "everyone": "Signal has no such mention", "bot": "Signal has no bots", "elsewhere": "signal-cli fetches files",
+    }, {"everyone": "Signal has no such mention", "bot": "Signal has no bots", "elsewhere": "signal-cli fetches files",
         "empty": "signal-cli writes lines", "huge": "signal-cli writes lines", "deep": "signal-cli writes lines",
         "previews": "signal-cli makes none unless it is asked", "second": "signal-cli keeps others away from its directory", "half": "signal-cli connects again"})

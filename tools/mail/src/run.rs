@@ -159,6 +159,8 @@ struct Bridge {
     state: State,
     threads: Arc<Mutex<Threads>>,
     files: PathBuf,
+    /// The daemon's limit for a file, in bytes.
+    file_max: u64,
     seq: u64,
     current: Option<Current>,
     /// Mails that were put off.
@@ -168,8 +170,18 @@ struct Bridge {
 
 impl Bridge {
     fn new(daemon: Daemon, hello: &Hello, state: State, threads: Arc<Mutex<Threads>>) -> Self {
-        let files = PathBuf::from(&hello.files);
-        Self { daemon, state, threads, files, seq: 0, current: None, put_off: PutOff::default(), is_taking: true }
+        let (files, file_max) = (PathBuf::from(&hello.files), hello.limits.file);
+        Self {
+            daemon,
+            state,
+            threads,
+            files,
+            file_max,
+            seq: 0,
+            current: None,
+            put_off: PutOff::default(),
+            is_taking: true,
+        }
     }
 
     fn work(mut self, ways: &Ways) -> io::Result<()> {
@@ -330,7 +342,7 @@ impl Bridge {
 
     /// Writes the files of the current mail if they are wanted, and passes it on.
     fn wanted(&mut self, seq: u64, yes: bool, ways: &Ways) -> io::Result<()> {
-        let directory = self.files.clone();
+        let (directory, max) = (self.files.clone(), self.file_max);
         let is_this = |current: &mut Current| current.seq == seq && current.asked == Asked::Wanted;
         let Some(mut current) = self.current.take_if(is_this) else { return Ok(()) };
         let files = std::mem::take(&mut current.files).into_iter().enumerate();
@@ -338,6 +350,7 @@ impl Bridge {
             let Attached { name, mime, bytes } = file;
             let written = match bytes {
                 _ if !yes => Err("it was not fetched".to_owned()),
+                Ok(bytes) if bytes.len() as u64 > max => Err(format!("it is larger than {max} bytes")),
                 Ok(bytes) => write_file(&directory, &format!("in-{seq}-{number}"), &bytes),
                 Err(why) => Err(why),
             };

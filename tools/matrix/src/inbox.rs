@@ -13,7 +13,7 @@ use hearth_bridge::program::now;
 use hearth_bridge::program::put_off::Ticket;
 use hearth_bridge::program::settings::part;
 use hearth_bridge::program::state::{Side, State, seconds};
-use hearth_bridge::{Cursors, FILE_BYTES_MAX, GivenFile};
+use hearth_bridge::{Cursors, GivenFile};
 use serde_json::{Value, json};
 
 use crate::api::{Api, Trouble};
@@ -98,6 +98,8 @@ pub(crate) struct Inbox {
     pub(crate) verifying: Verifying,
     pub(crate) hand: Hand,
     pub(crate) files: PathBuf,
+    /// The daemon's limit for a file, in bytes.
+    pub(crate) file_max: u64,
     pub(crate) place: Option<Place>,
     /// When a place was last stored.
     pub(crate) stored: Option<Duration>,
@@ -437,9 +439,9 @@ impl Inbox {
                 let mut tried = 0;
                 loop {
                     tried += 1;
-                    match media.fetch(&self.api, &self.files.join(&name), FILE_BYTES_MAX) {
+                    match media.fetch(&self.api, &self.files.join(&name), self.file_max) {
                         Ok(true) => break media.open(&self.files.join(&name)).map(|()| name),
-                        Ok(false) => break Err(format!("it is larger than {FILE_BYTES_MAX} bytes")),
+                        Ok(false) => break Err(format!("it is larger than {} bytes", self.file_max)),
                         Err(trouble) if trouble.is_token() => return Err(trouble),
                         Err(trouble) if tried >= TRIES || !trouble.is_passing() => break Err(trouble.to_string()),
                         Err(Trouble::Paused(pause)) => sleep(pause.min(RECONNECT_MAX)),

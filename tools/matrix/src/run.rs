@@ -170,6 +170,7 @@ fn start(daemon: &Daemon, hello: &Hello, Parts { settings, api, bot, crypto }: P
             verifying: verifying.clone(),
             hand,
             files: PathBuf::from(&hello.files),
+            file_max: hello.limits.file,
             place: Place::of(&hello.cursors),
             stored: None,
             waits: BTreeMap::new(),

@@ -33,12 +33,20 @@ impl Kind {
     }
 }
 
+/// Where files of people go.
+#[derive(Clone, Copy)]
+pub(crate) struct To<'a> {
+    pub(crate) directory: &'a Path,
+    /// The daemon's limit for a file, in bytes.
+    pub(crate) max: u64,
+}
+
 /// Hands over the files of a message, if they are wanted. `number` is one that no other message has.
-pub(crate) fn fetch(session: &Session, written: &Written, number: u64, directory: Option<&Path>) -> Vec<GivenFile> {
+pub(crate) fn fetch(session: &Session, written: &Written, number: u64, to: Option<To<'_>>) -> Vec<GivenFile> {
     let one = |place: usize, file: &Attached| {
-        let directory = directory.ok_or("it was not fetched")?;
+        let to = to.ok_or("it was not fetched")?;
         let name = format!("in-{number}-{place}");
-        download(session, file, &directory.join(&name))?;
+        download(session, file, &to.directory.join(&name), to.max)?;
         Ok::<_, String>(name)
     };
     let given = |(place, file): (usize, &Attached)| {
@@ -51,9 +59,9 @@ pub(crate) fn fetch(session: &Session, written: &Written, number: u64, directory
     written.files.iter().enumerate().map(given).collect()
 }
 
-fn download(session: &Session, file: &Attached, to: &Path) -> Result<(), String> {
-    if file.size > FILE_BYTES_MAX {
-        return Err(format!("it is larger than {FILE_BYTES_MAX} bytes"));
+fn download(session: &Session, file: &Attached, to: &Path, max: u64) -> Result<(), String> {
+    if file.size > max {
+        return Err(format!("it is larger than {max} bytes"));
     }
     // Its sender chose it, and it follows the name of a host.
     if !file.path.starts_with('/') || !file.path.bytes().all(|byte| byte.is_ascii_graphic()) || file.key.len() != 32 {
@@ -63,8 +71,8 @@ fn download(session: &Session, file: &Attached, to: &Path) -> Result<(), String>
     let wanted = DownloadParams::encrypted(path, &file.key, &file.digest, &file.encrypted_digest, size, kind);
     let found = session.wait(WITHIN, session.client.download_from_params(&wanted));
     let bytes = found.ok_or("it could not be fetched in time")?.map_err(|error| format!("{error:#}"))?;
-    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
-        return Err(format!("it is larger than {FILE_BYTES_MAX} bytes"));
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > max {
+        return Err(format!("it is larger than {max} bytes"));
     }
     // A file of an earlier attempt.
     drop(std::fs::remove_file(to));

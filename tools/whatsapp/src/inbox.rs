@@ -14,7 +14,7 @@ use whatsapp_rust::prelude::InboundMessage;
 use whatsapp_rust::{Client, InboundDurabilityHook, Jid, anyhow, async_trait};
 
 use crate::chat::Chat;
-use crate::files;
+use crate::files::{self, To};
 use crate::received::{Account, People, named, read};
 use crate::session::Session;
 use crate::settings::Owner;
@@ -95,6 +95,8 @@ pub(crate) struct Inbox {
     pub(crate) hand: Hand,
     /// Where files go.
     pub(crate) files: PathBuf,
+    /// The daemon's limit for a file, in bytes.
+    pub(crate) file_max: u64,
     pub(crate) spool: Spool,
     /// Messages that are in the spool.
     pub(crate) news: Receiver<Number>,
@@ -144,8 +146,8 @@ impl Inbox {
             return Ok(Given::Over);
         }
         let mut event = written.event();
-        let directory = is_wanted.then_some(self.files.as_path());
-        event.files = files::fetch(&self.session, &written, self.hand.number(), directory);
+        let to = To { directory: &self.files, max: self.file_max };
+        event.files = files::fetch(&self.session, &written, self.hand.number(), is_wanted.then_some(to));
         self.hand.give(event, Cursors::new())
     }
 }

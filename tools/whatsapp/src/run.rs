@@ -178,7 +178,8 @@ impl Parts {
         if let Some(hand) = threads.hands.into_iter().next() {
             let (owner, files) = (settings.owner, PathBuf::from(&hello.files));
             let waits = BTreeMap::new();
-            let inbox = Inbox { owner, session: session.clone(), hand, files, spool, news, waits };
+            let file_max = hello.limits.file;
+            let inbox = Inbox { owner, session: session.clone(), hand, files, file_max, spool, news, waits };
             spawn("inbox", move || inbox.work())?;
         }
         let pace = settings.server.pace();

@@ -1,15 +1,23 @@
 //! Cases about files.
 
-use hearth_bridge::{Deliver, FILE_BYTES_MAX, Sent, SentFile};
+use hearth_bridge::{Deliver, Sent, SentFile};
 
 use super::network::Network;
 use super::peer::Peer;
 use super::steps::{Arrived, once};
 use super::{Case, Kit, Stop, Tried};
 
+/// The limit for files that a case gives.
+const FILE_MAX: u64 = 1 << 20;
+
 pub(super) const CASES: &[Case] = &[
     Case::new(23, "file-in", "a file arrives as it was sent: its name and its bytes, also if there are none", file_in),
-    Case::new(23, "file-large", "a file over the limit or one that is gone is told; the text is not lost", file_large),
+    Case::new(
+        23,
+        "file-large",
+        "a file over the limit of the first frame, or one that is gone, is told; the text is not lost",
+        file_large,
+    ),
     Case::new(24, "file-unwanted", "files of a message that reaches no agent are not fetched", file_unwanted),
     Case::new(
         25,
@@ -86,9 +94,9 @@ fn file_large(kit: &Kit<'_>) -> Tried {
     if known.is_empty() {
         return network.can("large");
     }
-    let mut peer = Peer::start(kit)?;
+    let mut peer = Peer::start_with(kit, |hello| hello.limits.file = FILE_MAX)?;
     for verb in known {
-        let size = if verb == "large" { FILE_BYTES_MAX as usize + 1 } else { 10 };
+        let size = if verb == "large" { FILE_MAX as usize + 1 } else { 10 };
         let text = bring(kit, network, verb, "large.bin", &vec![7; size])?;
         let message = peer.taken(&text)?;
         if given(kit, &message)?.1.is_some() {

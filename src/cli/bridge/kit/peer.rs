@@ -92,7 +92,12 @@ impl<'a> Peer<'a> {
 
     /// Starts the bridge and waits until it is ready.
     pub(super) fn start(kit: &'a Kit<'a>) -> Result<Self, String> {
-        let mut peer = Self::greet(kit, PROTOCOL)?;
+        Self::start_with(kit, |_| {})
+    }
+
+    /// The same with a change of the first frame.
+    pub(super) fn start_with(kit: &'a Kit<'a>, change: impl FnOnce(&mut Hello)) -> Result<Self, String> {
+        let mut peer = Self::greet_with(kit, PROTOCOL, change)?;
         let ready = peer.until(READY.max(kit.patience), |frame| match frame {
             FromBridge::Ready { ready } => Some(Ok(ready.clone())),
             FromBridge::Failed { failed } => Some(Err(format!("it failed: {}", failed.why))),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use hearth_bridge::{FILE_BYTES_MAX, GivenFile};
+use hearth_bridge::GivenFile;
 
 use super::message::{Attachment, Message};
 use super::rest::{Rest, Trouble};
@@ -20,6 +20,8 @@ pub(crate) struct Files<'a> {
     pub(crate) directory: &'a Path,
     /// A number that no other message has.
     pub(crate) number: u64,
+    /// The daemon's limit for a file, in bytes.
+    pub(crate) max: u64,
 }
 
 /// Why a file is not there.
@@ -71,8 +73,10 @@ impl Files<'_> {
         if !is_wanted {
             return why("it was not fetched");
         }
-        if file.size > FILE_BYTES_MAX {
-            return Err(Gone::Why(format!("it is larger than {FILE_BYTES_MAX} bytes")));
+        let max = self.max;
+        let too_large = || Err(Gone::Why(format!("it is larger than {max} bytes")));
+        if file.size > max {
+            return too_large();
         }
         if !self.rest.is_file(&file.url) {
             return why("its address is not one of a file of Discord");
@@ -88,9 +92,9 @@ impl Files<'_> {
                 content: Content::Nothing,
                 within: FILE,
             };
-            match self.rest.web.fetch(ask, &self.directory.join(name), FILE_BYTES_MAX) {
+            match self.rest.web.fetch(ask, &self.directory.join(name), max) {
                 Ok(Some(answer)) if answer.is_success() => return Ok(()),
-                Ok(None) => return Err(Gone::Why(format!("it is larger than {FILE_BYTES_MAX} bytes"))),
+                Ok(None) => return too_large(),
                 Ok(Some(answer)) if matches!(answer.status, 403 | 404 | 410) => return Err(Gone::Expired),
                 Ok(Some(answer)) if tried >= TRIES => {
                     return Err(Gone::Why(format!("Discord answers {}", answer.status)));

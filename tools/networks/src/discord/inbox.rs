@@ -61,6 +61,8 @@ pub(crate) struct Inbox {
     pub(crate) hand: Hand,
     pub(crate) news: Receiver<News>,
     pub(crate) files: PathBuf,
+    /// The daemon's limit for a file, in bytes.
+    pub(crate) file_max: u64,
     /// Servers of this session that were not described yet: what was missed there is not known.
     pub(crate) pending: BTreeSet<Snowflake>,
     /// When the session began.
@@ -157,7 +159,7 @@ impl Inbox {
         if !message.files().is_empty() {
             let is_wanted = self.hand.is_wanted(&event)?;
             let number = self.hand.number();
-            let files = Files { rest: &self.rest, directory: &self.files, number };
+            let files = Files { rest: &self.rest, directory: &self.files, number, max: self.file_max };
             event.files = files.fetch(message, is_wanted);
         }
         let mut cursors = general;

@@ -150,6 +150,7 @@ fn start(daemon: &Daemon, hello: &Hello, Parts { settings, rest, me, works }: Pa
             hand,
             news: told,
             files: PathBuf::from(&hello.files),
+            file_max: hello.limits.file,
             pending: BTreeSet::new(),
             began: Duration::ZERO,
             passed: None,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hearth_bridge::GivenFile;
 use hearth_bridge::program::log;
-use hearth_bridge::{FILE_BYTES_MAX, GivenFile};
 use serde_json::{Value, json};
 
 use super::chat::Chat;
@@ -33,6 +33,8 @@ pub(super) struct Files {
     pub(super) source: Source,
     /// Where they go.
     pub(super) directory: PathBuf,
+    /// The daemon's limit for a file, in bytes.
+    pub(super) max: u64,
 }
 
 impl Files {
@@ -80,8 +82,11 @@ impl Files {
         let id = file.id.as_deref().ok_or("signal-cli did not fetch it")?;
         remove(to);
         match &self.source {
-            Source::Directory(directory) => copy(&directory.join(id), to),
+            Source::Directory(directory) => copy(&directory.join(id), to, self.max),
             Source::Daemon(rpc) => {
+                if file.size > self.max {
+                    return Err(format!("it is larger than {} bytes", self.max));
+                }
                 if file.size > DAEMON_BYTES {
                     return Err(format!(
                         "it is larger than {DAEMON_BYTES} bytes, the limit for a daemon of signal-cli"
@@ -102,17 +107,17 @@ impl Files {
     }
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), String> {
+fn copy(from: &Path, to: &Path, max: u64) -> Result<(), String> {
     let about = fs::symlink_metadata(from).map_err(|_| "signal-cli did not fetch it".to_owned())?;
     if !about.is_file() {
         return Err("signal-cli did not fetch it".to_owned());
     }
-    if about.len() > FILE_BYTES_MAX {
-        return Err(format!("it is larger than {FILE_BYTES_MAX} bytes"));
+    if about.len() > max {
+        return Err(format!("it is larger than {max} bytes"));
     }
     let copied = File::open(from).and_then(|file| {
         let mut new = File::create_new(to)?;
-        io::copy(&mut file.take(FILE_BYTES_MAX), &mut new)
+        io::copy(&mut file.take(max), &mut new)
     });
     copied.map(drop).map_err(|error| {
         remove(to);

@@ -199,7 +199,7 @@ impl Parts {
             Place::Program { directory, .. } => Source::Directory(settings::attachments(&directory)),
             Place::Unix(_) | Place::Tcp(_) => Source::Daemon(rpc.clone()),
         };
-        let files = Files { source, directory: PathBuf::from(&hello.files) };
+        let files = Files { source, directory: PathBuf::from(&hello.files), max: hello.limits.file };
         if let Some(hand) = threads.hands.into_iter().next() {
             let (names, waits) = (BTreeMap::new(), BTreeMap::new());
             let inbox = Inbox { account: account.clone(), hand, files, spool, lines, names, waits };

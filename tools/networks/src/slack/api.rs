@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hearth_bridge::FILE_BYTES_MAX;
 use hearth_bridge::program::settings::part;
 use serde_json::Value;
 
@@ -78,6 +79,8 @@ pub(super) struct Api {
     server: String,
     bot: String,
     app: String,
+    /// The daemon's limit for a file, in bytes.
+    pub(super) file_max: u64,
 }
 
 /// The tokens of an app.
@@ -92,7 +95,13 @@ impl Api {
     pub(super) fn new(server: &str, tokens: &Tokens) -> Self {
         let web = Web::new(concat!("hearth-networks/", env!("CARGO_PKG_VERSION")));
         let bearer = |token: &str| format!("Bearer {token}");
-        Self { web, server: server.to_owned(), bot: bearer(&tokens.bot), app: bearer(&tokens.app) }
+        Self {
+            web,
+            server: server.to_owned(),
+            bot: bearer(&tokens.bot),
+            app: bearer(&tokens.app),
+            file_max: FILE_BYTES_MAX,
+        }
     }
 
     /// Reads something. The arguments are in the address: not all of these methods take JSON.

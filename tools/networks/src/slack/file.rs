@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::path::Path;
 
-use hearth_bridge::FILE_BYTES_MAX;
 use serde_json::{Value, json};
 
 use super::api::{Api, Trouble};
@@ -66,8 +65,9 @@ impl Attached {
         let Some(authorization) = api.authorization(url) else {
             return Ok(Err("it is not with Slack, and not fetched".to_owned()));
         };
-        if self.size.is_some_and(|size| size > FILE_BYTES_MAX) {
-            return Ok(Err(format!("it is larger than {FILE_BYTES_MAX} bytes")));
+        let max = api.file_max;
+        if self.size.is_some_and(|size| size > max) {
+            return Ok(Err(format!("it is larger than {max} bytes")));
         }
         let ask = Ask {
             method: Method::GET,
@@ -76,8 +76,8 @@ impl Attached {
             content: Content::Nothing,
             within: FILE,
         };
-        let Some(answer) = api.web.fetch(ask, to, FILE_BYTES_MAX)? else {
-            return Ok(Err(format!("it is larger than {FILE_BYTES_MAX} bytes")));
+        let Some(answer) = api.web.fetch(ask, to, max)? else {
+            return Ok(Err(format!("it is larger than {max} bytes")));
         };
         match answer.status {
             200..300 => {}

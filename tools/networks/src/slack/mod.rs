@@ -85,7 +85,9 @@ fn settings(hello: &Hello) -> Result<Api, String> {
             "`token` is the bot token (`xoxb-`), and `secret` the app token (`xapp-`); exchange them".to_owned()
         );
     }
-    Ok(Api::new(&address(server, SERVER)?, &Tokens { bot, app }))
+    let mut api = Api::new(&address(server, SERVER)?, &Tokens { bot, app });
+    api.file_max = hello.limits.file;
+    Ok(api)
 }
 
 /// Who the bot is, and the address of the first connection, if there is one yet; otherwise why not, and for how long.

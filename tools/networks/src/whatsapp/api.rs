@@ -59,12 +59,15 @@ pub(super) struct Api {
     server: String,
     number: String,
     authorization: String,
+    /// The daemon's limit for a file, in bytes.
+    pub(super) file_max: u64,
 }
 
 impl Api {
     pub(super) fn new(server: &str, number: &str, token: &str) -> Self {
         let web = Web::new(concat!("hearth-networks/", env!("CARGO_PKG_VERSION")));
-        Self { web, server: server.to_owned(), number: number.to_owned(), authorization: format!("Bearer {token}") }
+        let (server, number, authorization) = (server.to_owned(), number.to_owned(), format!("Bearer {token}"));
+        Self { web, server, number, authorization, file_max: FILE_BYTES_MAX }
     }
 
     /// The number as people see it.
@@ -107,15 +110,16 @@ impl Api {
     pub(super) fn fetch(&self, id: &str, to: &Path) -> Result<(), Trouble> {
         let url = format!("{}/{VERSION}/{}", self.server, part(id));
         let about = self.ask(Method::GET, &url, Content::Nothing, ORDINARY)?;
-        let too_large = || Trouble::Unfit(format!("it is larger than {FILE_BYTES_MAX} bytes"));
-        if about.get("file_size").and_then(Value::as_u64).is_some_and(|size| size > FILE_BYTES_MAX) {
+        let max = self.file_max;
+        let too_large = || Trouble::Unfit(format!("it is larger than {max} bytes"));
+        if about.get("file_size").and_then(Value::as_u64).is_some_and(|size| size > max) {
             return Err(too_large());
         }
         let url = text(&about, "/url").filter(|url| self.is_file(url));
         let url = url.ok_or_else(|| Trouble::Unfit("its address is not one of WhatsApp".to_owned()))?;
         let authorization = Some(self.authorization.as_str());
         let ask = Ask { method: Method::GET, url, authorization, content: Content::Nothing, within: FILE };
-        match self.web.fetch(ask, to, FILE_BYTES_MAX)? {
+        match self.web.fetch(ask, to, max)? {
             Some(answer) if answer.is_success() => Ok(()),
             Some(answer) => Err(trouble(&answer)),
             None => Err(too_large()),

@@ -64,7 +64,8 @@ pub(crate) fn run(mut daemon: Daemon) -> io::Result<()> {
         Ok(settings) => settings,
         Err(why) => return daemon.send(&failed(why, None)),
     };
-    let api = Api::new(&settings.server, &settings.number, &settings.token);
+    let mut api = Api::new(&settings.server, &settings.number, &settings.token);
+    api.file_max = hello.limits.file;
     let begun = match begin(&api, &settings) {
         Ok(begun) => begun,
         Err(Fault { why, seconds }) => return daemon.send(&failed(why, seconds)),
