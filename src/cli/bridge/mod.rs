@@ -57,7 +57,7 @@ pub(super) struct TestArgs {
     /// Start the bridge with all rights of this user
     #[arg(long)]
     unconfined: bool,
-    /// Seconds that the bridge has for an answer; give it more on a busy machine
+    /// Seconds that the bridge has for an answer, and a case as a whole; give it more on a busy machine
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
     patience: u64,
     /// Only the cases whose names contain this

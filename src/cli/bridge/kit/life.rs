@@ -15,7 +15,7 @@ const MEMORY_KIB_MAX: u64 = 64 * 1024;
 /// Deliveries before its memory is measured.
 const MANY: usize = 500;
 /// How long a dead connection may look alive.
-const HALF_OPEN: Duration = Duration::from_secs(90);
+pub(super) const HALF_OPEN: Duration = Duration::from_secs(90);
 /// How long a refused token is watched, and the requests that it may make meanwhile.
 const WATCHED: Duration = Duration::from_secs(3);
 const REQUESTS_MAX: usize = 3;

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::TestArgs;
 use crate::cli::print::{self, Tone};
 use crate::cli::{Done, Failure};
-use crate::clock;
+use crate::clock::{self, Stopwatch};
 use crate::config::temp_dir::{Purpose, TempDir};
 use crate::config::{Paths, env};
 use crate::daemon::bridges::Hold;
@@ -74,6 +74,9 @@ impl Case {
 /// Cases about frames and processes of bridges, which a channel of the daemon does not have.
 const OF_BRIDGES: [&str; 3] = ["protocol", "unknown", "daemon-killed"];
 
+/// Cases that wait by design: for a dead connection, and for a pause that the network asks for.
+const WAITING: [&str; 2] = ["half-open", "limited"];
+
 /// All cases, in the order of the contract. Nothing may follow the last ones.
 const CASES: [&[Case]; 5] = [inbound::CASES, files::CASES, outbound::CASES, life::CASES, life::AT_LAST];
 
@@ -113,6 +116,8 @@ struct ResultJson {
     /// `passed`, `failed` or `not_tried`.
     result: &'static str,
     detail: Option<String>,
+    /// How long it took.
+    seconds: f64,
 }
 
 /// Runs the cases.
@@ -123,11 +128,14 @@ pub(super) fn test(paths: &Paths, args: &TestArgs, json: bool) -> Done {
     let cases = cases.filter(|case| args.only.as_ref().is_none_or(|only| case.name.contains(only.as_str())));
     let mut results = Vec::new();
     for case in cases {
+        let watch = Stopwatch::start();
         let tried = if args.built_in.is_some() && OF_BRIDGES.contains(&case.name) {
             Err(Stop::NotTried("part of the daemon".to_owned()))
         } else {
             (case.run)(&kit)
         };
+        let took = watch.elapsed();
+        let tried = tried.and_then(|()| kit.in_time(case, took));
         let (tone, mark, result, detail) = match tried {
             Ok(()) => (Tone::Good, "passed", "passed", None),
             Err(Stop::Failed(why)) => (Tone::Bad, "FAILED", "failed", Some(why)),
@@ -139,7 +147,14 @@ pub(super) fn test(paths: &Paths, args: &TestArgs, json: bool) -> Done {
             let name = format!("{number:>2} {:18}", case.name);
             print::toned(tone, &format!("{mark:10}"), &format!("{name} {}{colon}", case.checks))?;
         }
-        results.push(ResultJson { number: case.number, case: case.name, checks: case.checks, result, detail });
+        results.push(ResultJson {
+            number: case.number,
+            case: case.name,
+            checks: case.checks,
+            result,
+            detail,
+            seconds: took.as_secs_f64(),
+        });
     }
     let failed = results.iter().filter(|result| result.result == "failed").count();
     if json {
@@ -206,6 +221,16 @@ impl<'a> Kit<'a> {
             run,
             ids: AtomicU64::new(0),
         })
+    }
+
+    /// Fails a case that took too long: there is something that is waited for and does not come.
+    fn in_time(&self, case: &Case, took: Duration) -> Tried {
+        let limit = if WAITING.contains(&case.name) { life::HALF_OPEN.max(self.patience) } else { self.patience };
+        if took <= limit {
+            return Ok(());
+        }
+        let (took, limit) = (took.as_secs_f64(), limit.as_secs());
+        Err(format!("it passed, but took {took:.1} s; a case may take {limit} s, or what --patience says").into())
     }
 
     /// A number that no other case has.
