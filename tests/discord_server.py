@@ -394,6 +394,9 @@ class Handler(BaseHTTPRequestHandler):
         with LOCK:
             for rule in WORLD.rules:
                 if re.fullmatch(rule["match"], line) and rule.get("times", 1) > 0:
+                    if rule.get("skip", 0) > 0:
+                        rule["skip"] -= 1
+                        return None
                     rule["times"] = rule.get("times", 1) - 1
                     return rule
 
@@ -534,6 +537,10 @@ def control(asked):
             WORLD.rules.append(asked["rule"])
         if "forget" in asked:
             WORLD.sessions.clear()
+    if "add" in asked:
+        WORLD.channels[asked["add"]["id"]] = asked["add"]
+    if "remove" in asked:
+        tell("CHANNEL_DELETE", WORLD.channels.pop(asked["remove"]))
     if "say" in asked:
         return say(**asked["say"])
     if "all" in asked:
@@ -622,18 +629,32 @@ elif sys.argv[1] == "do":
     print(json.dumps(ask(json.loads(sys.argv[2]))))
 else:
     from people import DEEP, got, play, spread
+    GONE, FAR, FAR_GUILD = "900000000000000801", "900000000000000901", "900000000000000900"
     LINE = r"POST /channels/\d+/messages"
 
     def write_to(text, channel=GENERAL, **more):
         at = "" if channel == DIRECT else "<@%s> " % BOT
         ask({"say": dict({"text": at + text, "channel": channel}, **more)})
 
-    def answered(status, body, headers=()):
-        ask({"rule": {"match": LINE, "status": status, "body": body, "headers": dict(headers)}})
+    def answered(status, body, headers=(), **more):
+        ask({"rule": dict({"match": LINE, "status": status, "body": body, "headers": dict(headers)}, **more)})
 
-    def limit(seconds=""):
+    def gone():
+        ask({"add": {"id": GONE, "type": 0, "guild_id": GUILD}, "remove": GONE})
+        return GONE
+
+    def thrown():
+        answered(403, '{"message": "Missing Access", "code": 50001}', match="POST /channels/%s/messages" % SIDE)
+        return SIDE
+
+    def invite(text):
+        channel = {"id": FAR, "type": 0, "guild_id": FAR_GUILD}
+        ask({"add": channel, "event": {"t": "GUILD_CREATE", "d": {"id": FAR_GUILD, "name": "far", "joined_at": "2026-01-01T00:00:00.000000+00:00", "channels": [channel], "threads": []}}})
+        write_to(text, FAR, by=EVE)
+
+    def limit(seconds="", **more):
         body = {"message": "You are being rate limited.", "global": False}
-        answered(429, json.dumps(dict(body, **({"retry_after": float(seconds)} if seconds else {}))), {"Retry-After": seconds} if seconds else {})
+        answered(429, json.dumps(dict(body, **({"retry_after": float(seconds)} if seconds else {}))), {"Retry-After": seconds} if seconds else {}, **more)
 
     def bring(name, path, text):
         ask({"say": {"text": text, "files": [[name, path]], "paths": True}})
@@ -642,9 +663,9 @@ else:
         last = [m for m in ask({"heard": True}) if m["channel_id"] == GENERAL][-1]
         ask({"say": {"text": text, "channel": GENERAL, "type": 19, "mentions": [USERS[BOT]], "message_reference": {"message_id": last["id"]}, "referenced_message": last}})
 
-    def press(label):
+    def press(label, **more):
         found = [(m["id"], button) for m in ask({"heard": True}) for row in m["components"] for button in row["components"] if button["label"] == label][-1]
-        ask({"press": {"message": found[0], "custom_id": found[1]["custom_id"]}})
+        ask({"press": dict({"message": found[0], "custom_id": found[1]["custom_id"]}, **more)})
 
     play({
         "say": lambda *texts: [ask({"say": {"text": text}}) for text in texts] and None,
@@ -679,6 +700,14 @@ else:
         "pings": lambda: "\n".join(text for text in ask({})["violations"] if "notify" in text),
         "previews": lambda: "\n".join(m["content"] for m in ask({"heard": True}) if not m["flags"] & 4 and "://" in m["content"]),
         "press": press,
+        "press-other": lambda label: press(label, by=EVE),
+        "thread": lambda text: write_to(text, THREAD),
+        "threaded": lambda: "\n".join(m["content"] for m in ask({"heard": True}) if m["channel_id"] == THREAD),
+        "rename": lambda: ask({"event": {"t": "CHANNEL_UPDATE", "d": {"id": GENERAL, "type": 0, "guild_id": GUILD, "name": "renamed"}}}),
+        "gone": gone,
+        "thrown": thrown,
+        "invite": invite,
+        "trip": lambda: limit("1", skip=1),
         "reactions": lambda: "\n".join(emoji for m in ask({"heard": True}) for emoji in m["reactions"]),
         "requests": lambda: str(len(ask({})["asked"])),
         "half": lambda: ask({"half": True}),

@@ -325,8 +325,10 @@ else:
         "bring": lambda name, path, text: write(text, files={name: content(path)}),
         "large": lambda name, path, text: write(text, files={name: content(path)}),
         "files": lambda: got(pair for mail in mails("ann@friend.test") for pair in mail["hex"].items()),
+        "thread": lambda text: write(text, headers={"In-Reply-To": "<root@friend.test>", "References": "<root@friend.test>"}),
+        "threaded": lambda: "\n".join(mail["text"] for mail in mails("ann@friend.test") if "<root@friend.test>" in mail["headers"].get("references", "")),
         "previews": lambda: "\n".join(mail["text"] for mail in mails("ann@friend.test") if mail["html"]),
-    }, {"edit": NO_EDITS, "delete": NO_EDITS, "react": NO_EDITS, "meddle": NO_EDITS, "mention": "mail has no groups here",
+    }, {"edit": NO_EDITS, "delete": NO_EDITS, "react": NO_EDITS, "meddle": NO_EDITS, "mention": "mail has no groups here", "rename": "mail has no groups here", "thrown": "mail has no groups here", "invite": "mail has no groups here", "trip": "a text is one mail",
         "vanish": "a file is in its mail", "unwanted": "a file is in its mail", "elsewhere": "a file is in its mail", "cut": "Postfix always answers",
         "limit": "Postfix always takes mail here", "html": "Postfix always answers", "half": "Dovecot always answers",
         "second": "Dovecot lets several programs use one account", "reactions": NO_EDITS})

@@ -64,5 +64,5 @@ if sys.argv[1] != "serve":
         "stranger": lambda text: write(text, "eve"),
         "forge": lambda text: write(text, "eve", senderId="ann", sender={"id": "ann"}),
         "repeat": repeat,
-    }, {"bring": NO, "large": NO, "unwanted": NO, "files": NO, "elsewhere": NO, "edit": NO, "delete": NO, "react": NO, "meddle": NO, "mention": NO, "bot": NO, "previews": NO, "pings": NO, "reactions": NO,
+    }, {"rename": NO, "thrown": NO, "invite": NO, "trip": "mosquitto has no limits", "bring": NO, "large": NO, "unwanted": NO, "files": NO, "elsewhere": NO, "edit": NO, "delete": NO, "react": NO, "meddle": NO, "mention": NO, "bot": NO, "previews": NO, "pings": NO, "reactions": NO,
         "cut": "mosquitto always answers", "limit": "mosquitto has no limits", "html": "mosquitto always answers", "half": "mosquitto always answers"})

@@ -445,6 +445,14 @@ else:
             return do(do="say", text=text, person=chat)
         do(do="say", text="\ufffc " + text, group=chat, mentions=[[0, BOT]], **more)
 
+    def rename():
+        changed(dataMessage=data(groupInfo={"groupId": ALL, "groupName": "Renamed", "revision": 2, "type": "UPDATE"}))
+
+    def thrown():
+        """S NotAGroupMemberException."""
+        fault(error=-1, text="User is not a member in group: " + FEW)
+        return FEW
+
     def last():
         return do(do="known")["last"]
 
@@ -481,6 +489,11 @@ else:
         "delete": lambda text: changed(dataMessage=data(remoteDelete={"timestamp": last()})),
         "react": lambda text: changed(dataMessage=data(reaction={"emoji": "👍", "targetAuthor": ANN, "targetSentTimestamp": last(), "isRemove": False})),
         "mention": write_to,
+        "rename": rename,
+        "thrown": thrown,
+        "gone": lambda: "bm8gc3VjaCBncm91cCwgYnV0IDMyIGJ5dGVzIGxvbmc=",
+        "invite": lambda text: do(do="say", text="\ufffc " + text, person=EVE, group="RXZlJ3MgZ3JvdXAsIHdpdGggMzIgYnl0ZXMgaW4gaXQ=", mentions=[[0, BOT]]) and None,
+        "trip": lambda: do(do="fault", method="send", faults=[{}, {"type": "RATE_LIMIT_FAILURE", "after": 1}]),
         "named": lambda text: do(do="say", text="hearth, " + text, group=ALL) and None,
         "reply": reply,
         "where": lambda: ALL,

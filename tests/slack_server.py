@@ -399,6 +399,14 @@ class Control:
         state.channels[name] = {"people": people, "kind": kind}
         state.messages.setdefault(name, [])
 
+    def leave(name, whole=False):
+        """The bot is thrown out of a channel, or the whole channel is deleted (D reference/events)."""
+        if whole:
+            del state.channels[name]
+            return event({"type": "channel_deleted", "channel": name})
+        state.channels[name]["people"].remove(BOT)
+        event({"type": "channel_left", "channel": name, "actor_id": "U0EVE"})
+
     def again():
         """Slack tells of the last message once more."""
         announce(*last())
@@ -649,9 +657,27 @@ else:
     def bring(name, path, text, **more):
         do(do="say", text=escaped(text), files=[dict({"name": name, "path": path}, **more)])
 
-    def press(label):
+    def thread(text):
+        write_to("the root")
+        channel, ts = do(do="last")
+        write_to(text, channel, thread=ts)
+
+    def channel(name, *people):
+        do(do="channel", name=name, people=[*people, BOT])
+
+    def left(name, **more):
+        channel(name, "U0ANN", "U0EVE")
+        do(do="leave", name=name, **more)
+        return name
+
+    def invite(text):
+        channel("C0EVE", "U0EVE")
+        do(do="event", type="member_joined_channel", user=BOT, channel="C0EVE", channel_type="C", team=TEAM, inviter="U0EVE")
+        write_to(text, "C0EVE", person="U0EVE")
+
+    def press(label, **more):
         found = [m for m in do(do="ours") for block in m.get("blocks", []) for button in block.get("elements", []) if button["text"]["text"] == label][-1]
-        do(do="press", channel=found["channel"], ts=found["ts"], label=label)
+        do(do="press", channel=found["channel"], ts=found["ts"], label=label, **more)
 
     play({
         "say": lambda *texts: [write_to(text, "D0ANN") for text in texts] and None,
@@ -684,6 +710,14 @@ else:
         "pings": lambda: "\n".join(m["text"] for m in do(do="ours") if "<!" in json.dumps(m)),
         "previews": lambda: "\n".join(m["text"] for m in do(do="ours") if "://" in m["text"] and m.get("unfurl") != [False, False]),
         "press": press,
+        "press-other": lambda label: press(label, person="U0EVE"),
+        "thread": thread,
+        "threaded": lambda: "\n".join(m["text"] for m in do(do="ours") if m.get("thread_ts")),
+        "rename": lambda: do(do="event", type="channel_rename", channel={"id": "C0ALL", "name": "renamed", "created": 1}),
+        "gone": lambda: left("C0GONE", whole=True),
+        "thrown": lambda: left("C0LEFT"),
+        "invite": invite,
+        "trip": lambda: do(do="fault", method="chat.postMessage", faults=[{}, {"status": 429, "after": "1"}]),
         "reactions": lambda: "\n".join(name for m in do(do="ours") for name in m.get("reactions", [])),
         "requests": lambda: str(len(do(do="log"))),
         "half": lambda: do(do="half"),

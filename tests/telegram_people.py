@@ -49,14 +49,22 @@ def changed(text, **more):
 def fault(status=None, **more):
     ask({"faults": [dict({"method": "sendMessage", "status": status}, **more)]})
 
+def gone():
+    fault(400, more={})
+    return "-300"
+
+def thrown():
+    fault(403, more={})
+    return "-400"
+
 def reply(text):
     told = {"message_id": 1, "date": 1, "text": "x", "from": {"id": 4242, "is_bot": True, "first_name": "Hearth", "username": "hearth_bot"}, "chat": {"id": -100, "type": "supergroup", "title": "All"}}
     write(text, -100, reply_to_message=told)
 
-def press(label):
+def press(label, person=9):
     found = [(shown["message_id"], button) for shown in ask({})["shown"] for row in (shown.get("reply_markup") or {}).get("inline_keyboard", []) for button in row if button["text"] == label][-1]
     place = message("x")["message"]
-    ask({"updates": [{"callback_query": {"id": "1", "from": place["from"], "data": found[1]["callback_data"], "chat_instance": "1", "message": dict(place, message_id=found[0])}}]})
+    ask({"updates": [{"callback_query": {"id": "1", "from": dict(place["from"], id=person), "data": found[1]["callback_data"], "chat_instance": "1", "message": dict(place, message_id=found[0])}}]})
 
 ELSEWHERE = "files are at the address of the server"
 play({
@@ -88,7 +96,15 @@ play({
     "pings": lambda: "",
     "previews": lambda: "\n".join(said["text"] for said in ask({})["said"] if "://" in said["text"] and not (said.get("link_preview_options") or {}).get("is_disabled")),
     "press": press,
+    "press-other": lambda label: press(label, person=10),
+    "thread": lambda text: mention(text, message_thread_id=7, is_topic_message=True),
+    "threaded": lambda: "\n".join(said["text"] for said in ask({})["said"] if said.get("message_thread_id")),
+    "rename": lambda: write("", -100, new_chat_title="Renamed"),
+    "gone": gone,
+    "thrown": thrown,
+    "invite": lambda text: mention(text, -200, person=10),
+    "trip": lambda: ask({"faults": [{"method": "sendMessage", "none": True}, {"method": "sendMessage", "status": 429, "more": {"retry_after": 1}}]}) and None,
     "reactions": lambda: "\n".join({(one["chat_id"], one["message_id"]): "👍" for one in ask({})["reactions"] if one["message_id"] != 999999}.values()),
     "second": lambda: ask({"faults": [{"method": "getUpdates", "status": 409, "more": {}}] * 3}) and None,
-}, {"delete": "the Bot API tells of no deletions", "elsewhere": ELSEWHERE, "huge": "the stand-in answers small", "half": "each question has an end",
+}, {"edit-parts": "after a restart, Hearth knows only the first part on Telegram", "delete": "the Bot API tells of no deletions", "elsewhere": ELSEWHERE, "huge": "the stand-in answers small", "half": "each question has an end",
     "requests": "the stand-in does not count"})

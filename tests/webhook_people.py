@@ -10,7 +10,7 @@ HERE = sys.argv[2] if sys.argv[1] == "serve" else os.environ["WEBHOOK_PEOPLE"]
 SECRET = b"the-secret-of-both"
 CHATS = ("ann",)
 LOCK = threading.Lock()
-FILES, REACTIONS, PREVIEWS, FAULTS, LAST = [], [], [], [], {}
+FILES, REACTIONS, PREVIEWS, FAULTS, LAST, THREADED = [], [], [], [], {}, []
 SHOWN, BY_ID = [], {}  # messages, and the id of each by Hearth's id
 SAID = queue.Queue()
 
@@ -54,10 +54,10 @@ def pass_on(port, chat):
     """One message after the other: none overtakes one that Hearth puts off."""
     while True:
         number, said = chat.get()
-        person, files = said.get("person", "ann"), said.get("files", [])
+        person, files, thread = said.get("person", "ann"), said.get("files", []), said.get("thread")
         content = {"text": said["text"], "senderId": person, "senderName": "Ann", "attachments": files}
         message = {"id": "p%d" % number, "isMention": True, "content": content}
-        event = {"channelType": "kit", "platformId": person, "message": message}
+        event = {"channelType": "kit", "platformId": person, "threadId": thread, "message": message}
         while True:
             try:
                 status, headers, _ = request(port, "/v1/events", event)
@@ -101,6 +101,8 @@ def shown(asked):
         lines += ["<%s>" % file["name"] if "data" in file else "(no %s: %s)" % (file["name"], file["error"]) for file in asked["files"]]
         SHOWN.append("\n".join(line for line in lines if line))
         BY_ID[asked["id"]] = "b%d" % len(SHOWN)
+        if asked["threadId"]:
+            THREADED.append(asked["text"])
         return 200, {"messageId": BY_ID[asked["id"]]}
 
 def people(asked):
@@ -112,7 +114,7 @@ def people(asked):
         if "again" in asked:
             SAID.put(dict(LAST, again=True))
         FAULTS.extend(asked.get("faults", []))
-        return {"shown": SHOWN, "files": FILES, "reactions": REACTIONS, "previews": PREVIEWS}
+        return {"shown": SHOWN, "files": FILES, "reactions": REACTIONS, "previews": PREVIEWS, "threaded": THREADED}
 
 def ask(asked):
     """The same for another process, which begins quickly without a client for HTTP."""
@@ -150,7 +152,9 @@ if sys.argv[1] != "serve":
         "deep": lambda: fault(500, DEEP),
         "previews": lambda: "\n".join(ask({})["previews"]),
         "reactions": lambda: "\n".join(ask({})["reactions"]),
-    }, {"forge": OWN, "bot": OWN, "edit": NO, "delete": NO, "react": NO, "meddle": NO, "mention": OWN, "vanish": "a file is in its event", "unwanted": "a file is in its event", "large": "an event is smaller",
+        "thread": lambda text: ask({"say": [{"text": text, "thread": "t1"}]}) and None,
+        "threaded": lambda: "\n".join(ask({})["threaded"]),
+    }, {"rename": OWN, "thrown": OWN, "invite": OWN, "trip": "a text is one request", "forge": OWN, "bot": OWN, "edit": NO, "delete": NO, "react": NO, "meddle": NO, "mention": OWN, "vanish": "a file is in its event", "unwanted": "a file is in its event", "large": "an event is smaller",
         "elsewhere": "a file is in its event", "huge": "answers are short", "half": "events come to Hearth", "second": "the address is taken", "press": "events of buttons have tests of their own"})
     sys.exit()
 

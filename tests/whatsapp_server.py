@@ -401,12 +401,12 @@ else:
     def bring(name, path, text, **more):
         do(do="say", text=text, file=dict({"name": name, "path": path, "mime": "application/octet-stream"}, **more))
 
-    def press(label):
+    def press(label, **more):
         found = [found["content"]["action"] for found in do(do="sent") if found["kind"] == "interactive"][-1]
         rows = [("list_reply", row) for section in found.get("sections", []) for row in section["rows"]]
         rows += [("button_reply", button["reply"]) for button in found.get("buttons", [])]
         kind, row = [one for one in rows if one[1]["title"] == label][0]
-        do(do="say", press=[kind, row["id"], row["title"]])
+        do(do="say", press=[kind, row["id"], row["title"]], **more)
 
     def reactions():
         """One of each message: another one replaces it."""
@@ -434,8 +434,10 @@ else:
         "html": lambda: fault(html=502),
         "previews": lambda: "\n".join(found["text"] for found in do(do="sent") if found["preview"]),
         "press": press,
+        "press-other": lambda label: press(label, person=EVE),
+        "trip": lambda: do(do="fault", name="messages", faults=[{}, {"code": 130429, "status": 429, "headers": {"Retry-After": "1"}}]),
         "reactions": lambda: "\n".join(reactions().values()),
         "requests": lambda: str(len(do(do="log"))),
     }, {"edit": "the Cloud API tells of no edits", "delete": "the Cloud API tells of no deletions", "meddle": "the Cloud API tells of no edits",
-        "mention": "the Cloud API has no groups", "bot": "the Cloud API has no bots", "half": "WhatsApp connects to the bridge",
+        "mention": "the Cloud API has no groups", "rename": "the Cloud API has no groups", "thrown": "the Cloud API has no groups", "invite": "the Cloud API has no groups", "bot": "the Cloud API has no bots", "half": "WhatsApp connects to the bridge",
         "second": "WhatsApp connects to one address"})

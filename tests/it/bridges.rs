@@ -404,7 +404,7 @@ fn the_kit_finds_each_break_of_the_example() {
 const BROKEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/broken_bridge.py");
 
 /// What `tests/broken_bridge.py` does to a bridge, by the case that has to find it.
-const BROKEN_BRIDGES: [(&str, &str); 40] = [
+const BROKEN_BRIDGES: [(&str, &str); 49] = [
     ("message", "up = lambda frame: changed(frame, 'event', 'sender', to=None)"),
     ("repeated", "up = lambda frame: changed(frame, 'event', 'message', 'id', to=lambda id: id + str(time.time()))"),
     ("later", "up = lambda frame: [] if 'of another chat' in text_of(frame) else [frame]"),
@@ -483,6 +483,21 @@ const BROKEN_BRIDGES: [(&str, &str); 40] = [
     ("half-open", "up = lambda frame: os._exit(1) if 'after the silence' in text_of(frame) else [frame]"),
     ("shut-down", "down = lambda frame: [] if 'stopTaking' in frame else [frame]"),
     ("garbage", "raw = lambda line: time.sleep(600)"),
+    ("long-part", "down = lambda frame: changed(frame, 'deliver', 'text', to=lambda text: text[:len(text) // 2])"),
+    (
+        "edit-parts",
+        "down = lambda frame: changed(frame, 'deliver', 'messageId', to=lambda ids: ids and ids.split(' ')[0])",
+    ),
+    ("thread", "down = lambda frame: changed(frame, 'deliver', 'threadId', to=None)"),
+    ("room", "up = lambda frame: changed(frame, 'event', 'platformId', to=lambda id: id + str(time.time()))"),
+    ("thrown-out", "up = lambda frame: changed(frame, 'outcome', 'result', to='delivered')"),
+    (
+        "code",
+        "up = lambda frame: changed(frame, 'event', 'message', 'content', 'text', to=lambda text: 'Ann: ' + text)",
+    ),
+    ("second", "up = lambda frame: changed(frame, 'down', to=None) if 'pong' in frame else [frame]"),
+    ("memory", "all = []\nup = lambda frame: (all.append('x' * 400_000), [frame])[1]"),
+    ("ready", "up = lambda frame: changed(frame, 'ready', 'program', to='')"),
 ];
 
 /// A message after each message.
@@ -502,6 +517,7 @@ fn the_kit_finds_each_broken_bridge() {
     let failed = failing(4, &BROKEN_BRIDGES, |(case, change)| {
         let found = match *case {
             "lost-cursor" | "file-elsewhere" => Slack::start().test_broken(&[BROKEN, change], case),
+            "second" => telegram::test_broken(&[BROKEN, change], case),
             _ => Discord::start().test_broken(&[BROKEN, change], case),
         };
         let found = found["cases"].as_array().unwrap().iter().find(|found| found["case"] == *case).unwrap();

@@ -247,6 +247,7 @@ fn unhex(text: &str) -> Vec<u8> {
 /// A fault that people asked for.
 fn fault_of(asked: &Value) -> Fault {
     match (asked["status"].as_u64(), asked["body"].as_str()) {
+        _ if asked["none"] == true => Fault::None,
         (None, _) => Fault::LoseAnswer,
         (Some(status), Some(body)) => Fault::Say(u16::try_from(status).unwrap(), body.to_owned()),
         (Some(status), None) => Fault::Error(u16::try_from(status).unwrap(), "a test", asked["more"].clone()),

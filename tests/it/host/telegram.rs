@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::bridge_programs::kit;
+use super::bridge_programs::kit_within;
 use super::fake_telegram::{FakeTelegram, TOKEN};
 use super::{Host, wait_for};
 
@@ -19,13 +19,23 @@ pub(crate) fn connect(mut host: Host) -> (Host, FakeTelegram) {
 
 /// Runs the kit with Hearth's own Telegram.
 pub(crate) fn test() -> Value {
+    kit_with("60", &["--built-in", "telegram"], &[])
+}
+
+/// The same for one case, with a script in Python that changes its frames.
+pub(crate) fn test_broken(script: &[&str], only: &str) -> Value {
+    let built_in = [env!("CARGO_BIN_EXE_hearth"), "bridge", "built-in", "telegram"];
+    kit_with("8", &["--only", only], &[&["python3"], script, &built_in].concat())
+}
+
+fn kit_with(seconds: &str, more: &[&str], bridge: &[&str]) -> Value {
     const PEOPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/telegram_people.py");
     let (mut host, server) = (Host::new(), FakeTelegram::start());
     host.env.push(("BOT_TOKEN".to_owned(), TOKEN.to_owned()));
     host.env.push(("TELEGRAM_PEOPLE".to_owned(), server.port().to_string()));
     let settings = json!({ "base_url": server.url() }).to_string();
     let words = ["--network", PEOPLE, "--settings", &settings, "--token", "env:BOT_TOKEN", "--chat", "123"];
-    kit(&host, &[&words[..], &["--built-in", "telegram"]].concat(), &[])
+    kit_within(&host, seconds, &[&words[..], more].concat(), bridge)
 }
 
 /// What Ann types in her direct chat.

@@ -12,8 +12,11 @@ use crate::clock::Stopwatch;
 
 /// Memory that a bridge may use after many messages.
 const MEMORY_KIB_MAX: u64 = 64 * 1024;
-/// Deliveries before its memory is measured.
-const MANY: usize = 500;
+/// Deliveries before its memory is measured, and before it is measured again.
+const FEW: usize = 20;
+const MANY: usize = 100;
+/// How much it may grow in between.
+const GROWTH_KIB_MAX: u64 = 16 * 1024;
 /// How long a dead connection may look alive.
 pub(super) const HALF_OPEN: Duration = Duration::from_secs(90);
 /// How long a refused token is watched, and the requests that it may make meanwhile.
@@ -27,7 +30,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new(44, "shut-down", "asked to end, it ends within 5 s; what it was sending is sent", shut_down),
     Case::new(45, "daemon-killed", "when the daemon dies, it ends by itself within 5 s", daemon_killed),
     Case::new(46, "second", "a second program with the same account is told, where the network tells", second),
-    Case::new(48, "memory", "it needs less than 64 MiB after 500 deliveries", memory),
+    Case::new(48, "memory", "it needs less than 64 MiB, and after 120 deliveries hardly more than after 20", memory),
     Case::new(50, "unknown", "frames and fields that it does not know are ignored", unknown),
     Case::new(50, "garbage", "a line that is no frame ends it or nothing; it works when it is started again", garbage),
     Case::besides("ready", "it says what it is and can do within 30 s", ready),
@@ -146,14 +149,22 @@ fn ends(peer: &Peer<'_>) -> Tried {
 fn memory(kit: &Kit<'_>) -> Tried {
     kit.chat()?;
     let mut peer = Peer::start(kit)?;
-    for _ in 0..MANY {
-        let deliver = peer.delivery(&kit.text("many"))?;
-        drop(peer.deliver(&deliver)?);
+    let mut used = Vec::new();
+    for count in [FEW, MANY] {
+        for _ in 0..count {
+            let deliver = peer.delivery(&kit.text("many"))?;
+            drop(peer.deliver(&deliver)?);
+        }
+        used.push(peer.pid().and_then(memory_of));
     }
-    let Some(used) = peer.pid().and_then(memory_of) else {
+    let [Some(before), Some(after)] = used.as_slice() else {
         return Err(Stop::NotTried("this system does not say how much memory a process uses".to_owned()));
     };
-    if used > MEMORY_KIB_MAX { Err(format!("it uses {used} KiB").into()) } else { Ok(()) }
+    let growth = after.saturating_sub(*before);
+    if *after > MEMORY_KIB_MAX || growth > GROWTH_KIB_MAX {
+        return Err(format!("it uses {after} KiB, {growth} KiB of them for {MANY} deliveries").into());
+    }
+    Ok(())
 }
 
 /// What is wrong with its connection, as it says itself.

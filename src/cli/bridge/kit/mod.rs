@@ -26,7 +26,9 @@ mod inbound;
 mod life;
 mod network;
 mod outbound;
+mod parts;
 mod peer;
+mod places;
 mod steps;
 
 /// Why a case ended before it passed.
@@ -78,7 +80,8 @@ const OF_BRIDGES: [&str; 3] = ["protocol", "unknown", "daemon-killed"];
 const WAITING: [&str; 2] = ["half-open", "limited"];
 
 /// All cases, in the order of the contract. Nothing may follow the last ones.
-const CASES: [&[Case]; 5] = [inbound::CASES, files::CASES, outbound::CASES, life::CASES, life::AT_LAST];
+const CASES: [&[Case]; 7] =
+    [inbound::CASES, files::CASES, outbound::CASES, parts::CASES, places::CASES, life::CASES, life::AT_LAST];
 
 /// What all cases share.
 struct Kit<'a> {

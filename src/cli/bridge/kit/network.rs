@@ -64,6 +64,12 @@ impl Network {
         })?)
     }
 
+    /// What a word prints, as soon as a text is in it.
+    pub(super) fn shows(&self, word: &str, text: &str) -> Result<Option<String>, Stop> {
+        self.can(word)?;
+        Ok(self.soon(|this| Ok(Some(this.ask(&[word])?).filter(|printed| printed.contains(text))))?)
+    }
+
     /// What a look finds, as soon as it finds something.
     fn soon<T>(&self, look: impl Fn(&Self) -> Result<Option<T>, String>) -> Result<Option<T>, String> {
         let watch = Stopwatch::start();

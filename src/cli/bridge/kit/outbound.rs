@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hearth_bridge::{
-    CardOption, Choice, Deliver, DeliverAct, FromBridge, Idempotency, Named, Outcome, Sent, ShownCard, ToBridge,
+    Action, CardOption, Choice, Deliver, DeliverAct, FromBridge, Idempotency, Named, Outcome, Sent, ShownCard, ToBridge,
 };
 
 use super::network::Network;
@@ -26,12 +26,15 @@ pub(super) const CASES: &[Case] = &[
     Case::new(30, "busy", "what the network refused before it took anything is `retry`", busy),
     Case::new(31, "killed-begun", "killed after `begun`, a repeat is as its capability says", killed_begun),
     Case::new(32, "marked", "a repeat that may have been shown says so", marked),
-    Case::new(33, "long", "a text of 20,000 characters is sent whole and in order, or refused", long),
     Case::new(34, "notifies", "what agents write notifies not everyone, and markup is text", notifies),
     Case::new(35, "previews", "no preview of a link is asked for", previews),
     Case::new(36, "card", "a card is shown with all its options, or refused", card),
-    Case::new(36, "press", "a pressed button arrives with its option and who pressed it", press),
-    Case::new(37, "edit", "an edit is made if it can, else refused; one of nothing has an outcome", edit),
+    Case::new(
+        36,
+        "press",
+        "a pressed button arrives with its option and who pressed it, also if it is pressed again",
+        press,
+    ),
     Case::new(38, "react", "a reaction is seen once, or refused; one to nothing has an outcome", react),
     Case::new(39, "limited", "a pause that the network asks for is kept, and no absurd one", limited),
     Case::new(40, "nonsense", "an answer that is no answer harms no later message", nonsense),
@@ -208,29 +211,6 @@ fn marked(kit: &Kit<'_>) -> Tried {
     if says_again(&network.heard()?, &text) { Ok(()) } else { Err("the repeat has no word about it".into()) }
 }
 
-fn long(kit: &Kit<'_>) -> Tried {
-    let mut peer = Peer::start(kit)?;
-    let texts = [kit.text("first"), kit.text("middle"), kit.text("last")].map(|text| format!("{text}."));
-    // Each in a paragraph of its own: a network may split between words.
-    let filler = "A sentence 😀 of a long text. ".repeat(340);
-    let deliver = peer.delivery(&texts.join(&format!("\n\n{filler}\n\n")))?;
-    let outcome = peer.deliver(&deliver)?;
-    match outcome.result {
-        Sent::Delivered => texts.iter().try_for_each(|text| once(kit, text))?,
-        Sent::Rejected if outcome.why.is_some() => return Ok(()),
-        other => return Err(format!("the outcome is {other:?}").into()),
-    }
-    let Ok(network) = kit.network() else { return Ok(()) };
-    let heard = network.heard()?;
-    if !texts.iter().map(|text| heard.find(text)).is_sorted() {
-        return Err("its parts are not in order".into());
-    }
-    if heard.contains(char::REPLACEMENT_CHARACTER) {
-        return Err("a character was split".into());
-    }
-    Ok(())
-}
-
 fn notifies(kit: &Kit<'_>) -> Tried {
     let network = kit.network()?;
     let mut peer = Peer::start(kit)?;
@@ -307,41 +287,39 @@ fn press(kit: &Kit<'_>) -> Tried {
     peer.kill();
     drop(peer);
     let mut peer = Peer::start(kit)?;
+    let mut ann = None;
     for (label, button) in labels.iter().zip(&buttons) {
-        network.act(&["press", label])?;
-        let patience = kit.patience;
-        let action = peer.until(patience, |frame| match frame {
-            FromBridge::Action { action, seq } => Some((action.clone(), *seq)),
-            _ => None,
-        })?;
-        let (action, seq) = action.ok_or_else(|| format!("the press did not arrive within {patience:?}"))?;
-        peer.send(&ToBridge::Pressed { pressed: seq, decided: true, text: "done".to_owned() })?;
+        let action = pressed(&mut peer, network, &["press", label])?;
+        let action = action.ok_or_else(|| format!("the press of `{button}` did not arrive"))?;
         if action.button != *button || action.user_id.is_empty() {
             return Err(format!("the press of `{button}` came as {action:?}").into());
+        }
+        ann = Some(action.user_id);
+    }
+    let [label, _] = labels.as_slice() else { return Ok(()) };
+    // Once more: a bridge may know that it is over.
+    if let Some(again) = pressed(&mut peer, network, &["press", label])?.filter(|again| again.button != buttons[0]) {
+        return Err(format!("the second press of `{}` came as {again:?}", buttons[0]).into());
+    }
+    if network.can("press-other").is_ok() {
+        let other = pressed(&mut peer, network, &["press-other", label])?;
+        if other.is_some_and(|other| Some(other.user_id) == ann) {
+            return Err("the press of someone else came as that of the first person".into());
         }
     }
     Ok(())
 }
 
-fn edit(kit: &Kit<'_>) -> Tried {
-    let mut peer = Peer::start(kit)?;
-    let before = kit.text("to be edited");
-    let message_id = peer.says(&before)?;
-    let can = peer.can().edits;
-    let text = kit.text("edited");
-    let deliver = Deliver { act: DeliverAct::Edit, message_id, ..peer.delivery(&text)? };
-    let outcome = peer.deliver(&deliver)?;
-    match (can, outcome.result) {
-        (true, Sent::Delivered) => once(kit, &text)?,
-        (false, Sent::Rejected) => return Ok(()),
-        (_, other) => return Err(format!("`edits` is {can}, and the outcome is {other:?}").into()),
-    }
-    // To the same text, and of a message that is gone.
-    peer.delivered(&Deliver { id: kit.id(), ..deliver.clone() })?;
-    once(kit, &text)?;
-    let gone = Deliver { id: kit.id(), message_id: Some("999999".to_owned()), ..deliver };
-    peer.deliver(&gone).map(drop)?;
-    Ok(())
+/// A press of a person, as it arrives.
+fn pressed(peer: &mut Peer<'_>, network: &Network, words: &[&str]) -> Result<Option<Action>, Stop> {
+    network.act(words)?;
+    let action = peer.until(peer.kit.patience, |frame| match frame {
+        FromBridge::Action { action, seq } => Some((action.clone(), *seq)),
+        _ => None,
+    })?;
+    let Some((action, seq)) = action else { return Ok(None) };
+    peer.send(&ToBridge::Pressed { pressed: seq, decided: true, text: "done".to_owned() })?;
+    Ok(Some(action))
 }
 
 fn react(kit: &Kit<'_>) -> Tried {
