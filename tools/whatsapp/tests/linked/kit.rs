@@ -43,7 +43,7 @@ fn answer(stream: &TcpStream, ann: &Peer, heard: &Mutex<Vec<String>>) {
     let mut to = stream;
     match words.as_slice() {
         [say, texts @ ..] if say == "say" => texts.iter().for_each(|text| drop(ann.say(&jid(BOT), text))),
-        [can] if can == "can" => {}
+        [can] if can == "can" => to.write_all(b"edit-parts: what was changed stays in their list").unwrap(),
         _ => to.write_all(heard.lock().unwrap().join("\n").as_bytes()).unwrap(),
     }
 }
