@@ -1,6 +1,7 @@
 //! `hearth apply FILE` and `hearth export`.
 
 mod merge;
+mod reset_words;
 mod resets;
 
 use std::path::PathBuf;

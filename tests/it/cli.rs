@@ -524,7 +524,7 @@ fn an_omitted_key_of_an_agent_is_reset_and_shown_apart() {
     for part in [
         "its memory read-only unless `folder_access` allows writing: `trust` main -> untrusted",
         "it runs confined: `unconfined` true -> false",
-        "its network is open: `network` none -> open",
+        "it reaches everything: `network` none -> open",
     ] {
         assert!(resets.contains(part), "{part}: {shown}");
     }
@@ -542,7 +542,7 @@ fn an_omitted_key_of_an_agent_is_reset_and_shown_apart() {
     }
     // A script is not asked, and neither is a person who passed the option.
     host.apply(full);
-    host.apply(less);
+    host.done(&["apply", file.to_str().unwrap()], b"");
     assert_eq!(trust(), "untrusted");
     host.apply(full);
     let (ended, shown) = Pty::start(host.command(&["apply", file.to_str().unwrap(), "--yes"])).end();
@@ -587,12 +587,12 @@ fn omitted_keys_of_every_entity_are_reset_or_kept_as_was_asked() {
     let shown = host.run(&["apply", "-", "--dry-run", "--force"], less.as_bytes()).stdout;
     let (_, resets) = shown.split_once("reset, because the file omits the key:\n").unwrap();
     for part in [
-        "settings: it has the default: `image` mine -> (default)",
-        "settings: it has the default: `retention.journal` 90d -> (default)",
+        "settings: agents run in Hearth's own image: `image` mine -> (default)",
+        "settings: the journal is kept for the default time: `retention.journal` 90d -> (default)",
         "user net:1: this person loses roles: `roles` owner -> (default)",
-        "chat net/c: it has the default: `unknown_senders` public -> ",
-        "wiring net/c -> main: it has the default: `priority` 3 -> 0",
-        "channel hook: it has the default: `tell_strangers` true -> false",
+        "chat net/c: a person decides about strangers: `unknown_senders` public -> ",
+        "wiring net/c -> main: wirings with a higher priority come first: `priority` 3 -> 0",
+        "channel hook: strangers are not told that they wait for an approval: `tell_strangers` true -> false",
     ] {
         assert!(resets.contains(part), "{part}: {shown}");
     }
@@ -617,6 +617,38 @@ fn omitted_keys_of_every_entity_are_reset_or_kept_as_was_asked() {
     }
     assert!(!after.contains("member_of") && !after.contains("pattern"), "{after}");
     host.check();
+}
+
+/// Keys of tables inside of tables, and those that NanoClaw's form of a wiring decides, are named as well.
+#[test]
+fn named_keys_are_neither_resets_nor_lost_by_merging() {
+    let host = Host::new();
+    let full = "schema = 1\n[voice.transcribe]\nurl = \"http://127.0.0.1:1\"\nlanguage = \"de\"\n\
+         [console]\nenabled = false\nchat_login = true\nlisten = \"127.0.0.1:7000\"\n[[agents]]\nfolder = \"main\"\n\
+         [[chats]]\nchannel = \"net\"\nplatform_id = \"c\"\nwirings = [{ agent = \"main\", engage = \"pattern\", pattern = \"x\" }]\n";
+    let first = host.done(&["apply", "-", "--no-owner"], full.as_bytes());
+    assert!(!first.contains("reset,") && first.contains("voice.transcribe.timeout"), "{first}");
+    let less = "schema = 1\n[voice.transcribe]\nurl = \"http://127.0.0.1:2\"\n[console]\nenabled = false\n\
+                [[chats]]\nchannel = \"net\"\nplatform_id = \"c\"\nwirings = [{ agent = \"main\", trigger_rules = { pattern = \"y\" } }]\n";
+    let shown = host.done(&["apply", "-", "--dry-run"], less.as_bytes());
+    let (changes, resets) = shown.split_once("reset, because the file omits the key:\n").unwrap();
+    for part in ["voice.transcribe.url: http://127.0.0.1:1 -> http://127.0.0.1:2", "pattern: x -> y"] {
+        assert!(changes.contains(part), "{part}: {shown}");
+    }
+    for part in [
+        "settings: the language of voice messages is not given: `voice.transcribe.language` de -> (default)",
+        "console: people cannot sign in from a chat: `chat_login` true -> (default)",
+        "console: it listens on this machine only: `listen` 127.0.0.1:7000 -> 127.0.0.1:18790",
+    ] {
+        assert!(resets.contains(part), "{part}: {shown}");
+    }
+    assert_eq!(resets.lines().count(), 3, "{shown}");
+    let merged = host.done(&["apply", "-", "--merge"], less.as_bytes());
+    assert!(!merged.contains("reset,"), "{merged}");
+    let after = host.done(&["export"], b"");
+    for line in ["127.0.0.1:2\"", "language = \"de\"", "chat_login = true", "127.0.0.1:7000", "pattern = \"y\""] {
+        assert!(after.contains(line), "{line}: {after}");
+    }
 }
 
 /// The completions of bash for a line that ends with these words, by the script that Hearth prints.

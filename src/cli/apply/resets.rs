@@ -3,6 +3,7 @@
 use super::super::change::Configured;
 use super::super::consent::Consent;
 use super::super::{Done, Failure, print};
+use super::reset_words::consequence;
 use crate::config::file;
 use crate::model::report::FieldChange;
 
@@ -25,7 +26,9 @@ impl Resets {
         for change in &mut planned.changes {
             let Some(keys) = named.get(&change.entity) else { continue };
             let fields = std::mem::take(&mut change.fields);
-            let (kept, reset): (Vec<_>, Vec<_>) = fields.into_iter().partition(|field| keys.contains(&field.field));
+            // A key that was not set has its default already, like the limits of a new section.
+            let is_kept = |field: &FieldChange| keys.contains(&field.field) || field.before.is_none();
+            let (kept, reset): (Vec<_>, Vec<_>) = fields.into_iter().partition(is_kept);
             change.fields = kept;
             resets.extend(reset.into_iter().map(|field| Reset { entity: change.entity.clone(), field }));
         }
@@ -41,11 +44,7 @@ impl Resets {
         for Reset { entity, field } in &self.0 {
             let side = |side: &Option<String>| side.clone().unwrap_or_else(|| "(default)".to_owned());
             let (before, after) = (side(&field.before), side(&field.after));
-            print::line(&format!(
-                "  {entity}: {}: `{}` {before} -> {after}",
-                effect(entity, &field.field),
-                field.field
-            ))?;
+            print::line(&format!("  {entity}: {}: `{}` {before} -> {after}", consequence(entity, field), field.field))?;
         }
         Ok(())
     }
@@ -58,38 +57,5 @@ impl Resets {
             )),
             Consent::Asked | Consent::Given | Consent::Missing => Ok(()),
         }
-    }
-}
-
-/// The consequence of a key's default for an entity.
-fn effect(entity: &str, key: &str) -> &'static str {
-    if !entity.starts_with("agent ") {
-        return match key {
-            "roles" => "this person loses roles",
-            "member_of" => "this person loses agents",
-            _ => "it has the default",
-        };
-    }
-    match key {
-        "trust" => "it becomes untrusted, its memory read-only unless `folder_access` allows writing",
-        "permissions" => "it may use the tools that it asks about",
-        "folder_access" => "access to its folder and memory follows `trust`",
-        "unconfined" => "it runs confined",
-        "network" => "its network is open",
-        "allow_host_loopback" => "it loses the services of this machine",
-        "gateway" => "Hearth keeps the keys of its models from it",
-        "models" => "it may use all models",
-        "mounts" => "it loses directories",
-        "mcp_servers" => "it loses MCP servers",
-        "packages" => "its image loses packages",
-        "env" => "it loses variables",
-        "request_env" => "its requests may name fewer variables",
-        "skills" => "it gets all skills",
-        "blocked_tools" => "it may use all tools",
-        "limits" => "its containers have no limits of their own",
-        "provider" => "it only repeats what people write",
-        "model" | "effort" => "its provider chooses",
-        "timezone" => "it uses the time zone of all agents",
-        _ => "it has the default",
     }
 }

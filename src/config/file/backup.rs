@@ -4,7 +4,7 @@ use super::section::{Keys, Problems, Section, excerpt};
 use crate::model::backup_plan::BackupPlan;
 use crate::time::every::Every;
 
-const KEYS: Keys = Keys { place: "[backup]", known: &["every", "keep", "to", "with_secrets"], later: &[] };
+pub(super) const KEYS: Keys = Keys { place: "[backup]", known: &["every", "keep", "to", "with_secrets"], later: &[] };
 
 /// Longest path.
 const PATH_MAX: usize = 4_000;

@@ -9,7 +9,7 @@ use crate::model::configure::{Change, ChannelSpec};
 use crate::model::console;
 use crate::model::entity::EnvValue;
 
-const CHANNELS: Keys = Keys {
+pub(super) const CHANNELS: Keys = Keys {
     place: "[channels.<name>]",
     known: &[
         "type",

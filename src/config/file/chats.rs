@@ -6,13 +6,13 @@ use crate::model::address::{BadName, ChannelName, ForeignId};
 use crate::model::configure::{Change, ChatSpec, WiringSpec};
 use crate::model::entity::{ContextFrom, Engage, Ignored, SenderScope, SessionMode, UnknownSenders};
 
-const CHATS: Keys = Keys {
+pub(super) const CHATS: Keys = Keys {
     place: "[[chats]]",
     known: &["channel", "platform_id", "name", "group", "unknown_senders", "wirings"],
     later: &[],
 };
 
-const WIRINGS: Keys = Keys {
+pub(super) const WIRINGS: Keys = Keys {
     place: "[[chats.wirings]]",
     known: &[
         "agent",

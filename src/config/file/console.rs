@@ -8,7 +8,7 @@ use crate::model::configure::Change;
 use crate::model::console::{CertificateFiles, ConsoleSettings};
 use crate::model::host::Host;
 
-const KEYS: Keys = Keys {
+pub(super) const KEYS: Keys = Keys {
     place: "[console]",
     known: &["enabled", "listen", "chat_login", "names", "tls_cert", "tls_key"],
     later: &[],

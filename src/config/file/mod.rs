@@ -24,7 +24,7 @@ mod voice;
 pub mod write;
 
 pub use agents::AGENT_KEYS;
-pub use named::named_keys;
+pub use named::{known_keys, named_keys};
 pub use sight::is_skill_name;
 pub use trigger_rules::wiring_of_row;
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::{AGENT_KEYS, TOP, backup, channels, chats, console, retention, users, voice};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -23,7 +24,7 @@ pub fn named_keys(text: &str) -> BTreeMap<String, BTreeSet<String>> {
         let place = format!("{channel}/{id}");
         named.add(Some(format!("chat {place}")), chat);
         for wiring in tables(chat, "wirings") {
-            named.add(word(wiring, "agent").map(|agent| format!("wiring {place} -> {agent}")), wiring);
+            named.add_wiring(format!("wiring {place} -> "), wiring);
         }
     }
     if let Some(DeValue::Table(channels)) = value(top, "channels") {
@@ -38,8 +39,51 @@ pub fn named_keys(text: &str) -> BTreeMap<String, BTreeSet<String>> {
             }
         }
     }
+    if let Some(DeValue::Table(console)) = value(top, "console") {
+        named.add(Some("console".to_owned()), console);
+    }
     named.add(Some("settings".to_owned()), top);
     named.0
+}
+
+/// The keys that files can omit, as [`named_keys`] calls them, each with the first word of its entity's name.
+#[must_use]
+pub fn known_keys() -> Vec<(&'static str, String)> {
+    // What names an entity, what is an entity of its own, and other forms of keys.
+    const OTHERS: [&str; 13] = [
+        "folder",
+        "id",
+        "channel",
+        "platform_id",
+        "agent",
+        "bridge",
+        "trigger_rules",
+        "response_scope",
+        "wirings",
+        "schema",
+        "agents",
+        "users",
+        "chats",
+    ];
+    let places = [
+        ("agent", "", AGENT_KEYS),
+        ("user", "", users::USERS.known),
+        ("chat", "", chats::CHATS.known),
+        ("wiring", "", chats::WIRINGS.known),
+        ("channel", "", channels::CHANNELS.known),
+        ("console", "", console::KEYS.known),
+        ("settings", "", TOP.known),
+        ("settings", "retention.", retention::KEYS.known),
+        ("settings", "backup.", backup::KEYS.known),
+        ("settings", "voice.transcribe.", voice::TRANSCRIBE.known),
+        ("settings", "voice.speak.", voice::SPEAK.known),
+    ];
+    let tables = ["channels", "console", "retention", "backup", "voice"];
+    let known = places.into_iter().flat_map(|(kind, place, keys)| {
+        let keys = keys.iter().filter(move |key| kind != "settings" || !place.is_empty() || !tables.contains(key));
+        keys.filter(|key| !OTHERS.contains(key)).map(move |key| (kind, format!("{place}{key}")))
+    });
+    known.collect()
 }
 
 #[derive(Default)]
@@ -49,13 +93,29 @@ impl Named {
     /// Adds the keys of a table, those of tables inside of it also as `retention.bodies`.
     fn add(&mut self, entity: Option<String>, table: &DeTable<'_>) {
         let Some(entity) = entity else { return };
-        let keys = self.0.entry(entity).or_default();
-        for (key, value) in table.iter() {
-            if let DeValue::Table(inner) = value.get_ref() {
-                keys.extend(inner.keys().map(|inner| format!("{}.{}", key.get_ref(), inner.get_ref())));
-            }
-            keys.insert(key.get_ref().to_string());
+        add_keys(self.0.entry(entity).or_default(), "", table);
+    }
+
+    /// Adds the keys of a wiring. The form of NanoClaw's version 1 decides four keys of the other form.
+    fn add_wiring(&mut self, of_chat: String, wiring: &DeTable<'_>) {
+        let Some(agent) = word(wiring, "agent") else { return };
+        let entity = of_chat + &agent;
+        self.add(Some(entity.clone()), wiring);
+        if value(wiring, "trigger_rules").is_some() || value(wiring, "response_scope").is_some() {
+            let keys = ["engage", "pattern", "senders", "ignored"].map(str::to_owned);
+            self.0.entry(entity).or_default().extend(keys);
         }
+    }
+}
+
+/// `place` is that of the table, with a dot at its end.
+fn add_keys(keys: &mut BTreeSet<String>, place: &str, table: &DeTable<'_>) {
+    for (key, value) in table.iter() {
+        let key = format!("{place}{}", key.get_ref());
+        if let DeValue::Table(inner) = value.get_ref() {
+            add_keys(keys, &format!("{key}."), inner);
+        }
+        keys.insert(key);
     }
 }
 

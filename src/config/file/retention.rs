@@ -3,7 +3,7 @@
 use super::section::{Keys, Problems, Section, excerpt};
 use crate::model::retention::{Keep, Retention};
 
-const KEYS: Keys =
+pub(super) const KEYS: Keys =
     Keys { place: "[retention]", known: &["bodies", "journal", "attachments", "dedup", "drops"], later: &[] };
 
 /// Maximum number of days: a hundred years. Longer periods are written as forever.

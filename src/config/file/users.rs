@@ -5,7 +5,7 @@ use super::{Once, folder};
 use crate::model::address::UserId;
 use crate::model::configure::{Change, RoleSpec, UserSpec};
 
-const USERS: Keys = Keys { place: "[[users]]", known: &["id", "name", "roles", "member_of"], later: &[] };
+pub(super) const USERS: Keys = Keys { place: "[[users]]", known: &["id", "name", "roles", "member_of"], later: &[] };
 
 pub(super) fn read(problems: &mut Problems<'_>, top: &Section<'_>) -> Vec<Change> {
     let mut once = Once::default();

@@ -6,13 +6,13 @@ use crate::model::time::Millis;
 use crate::model::voice::{AudioFormat, SpeakWhen, Speaker, SpeechTool, Transcriber, Voice};
 use crate::time::every::Every;
 
-const KEYS: Keys = Keys { place: "[voice]", known: &["transcribe", "speak"], later: &[] };
-const TRANSCRIBE: Keys = Keys {
+pub(super) const KEYS: Keys = Keys { place: "[voice]", known: &["transcribe", "speak"], later: &[] };
+pub(super) const TRANSCRIBE: Keys = Keys {
     place: "`voice.transcribe`",
     known: &["command", "url", "model", "key", "language", "max_bytes", "timeout"],
     later: &[],
 };
-const SPEAK: Keys = Keys {
+pub(super) const SPEAK: Keys = Keys {
     place: "`voice.speak`",
     known: &["command", "url", "model", "key", "voice", "format", "when", "max_chars", "max_bytes", "timeout"],
     later: &[],
