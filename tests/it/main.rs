@@ -36,6 +36,7 @@ mod containers;
 mod crash;
 #[path = "../sim/days/mod.rs"]
 mod days;
+mod declarative;
 mod delivery;
 mod discord;
 mod documented;
