@@ -7,6 +7,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::host::Host;
+use crate::host::confined::{PROTOCOL, possible};
 
 const V2: &str = "
     CREATE TABLE agent_groups(id TEXT PRIMARY KEY, name TEXT, folder TEXT, agent_provider TEXT, created_at TEXT);
@@ -207,6 +208,70 @@ fn keys_are_named_without_their_values_and_the_report_ends_with_next_steps() {
     }
     assert!(text.ends_with("start Hearth: `hearth service install`, or `hearth run`\n"), "{text}");
     assert!(!host.done(&["export"], b"").contains("hush"));
+}
+
+/// The report says what an agent may write and what its networks need, also in words for people.
+#[test]
+fn the_report_says_what_agents_can_write_and_what_whatsapp_needs() {
+    let host = Host::before_the_first_start();
+    let root = version_2(&host);
+    database(
+        &root.join("data/v2.db"),
+        "INSERT INTO messaging_groups VALUES('mg-4','whatsapp','whatsapp:120@g.us','Club',1,'public',NULL,''),
+             ('mg-5','signal','signal:+49','Ann',0,'public',NULL,''),('mg-6','irc','irc:c','Old',1,'public',NULL,'');",
+    );
+    let report = import(&host, &root, &["--dry-run"]);
+    for folder in ["andy", "bob"] {
+        assert_eq!(note(&report, "agents", folder), "it can write to its own folder, as it could there");
+    }
+    for (channel, chat, page) in [
+        ("whatsapp", "whatsapp/whatsapp:120@g.us", "whatsapp"),
+        ("signal", "signal/signal:+49", "signal"),
+        ("irc", "irc/irc:c", "bridges"),
+    ] {
+        let needs = format!(
+            "no channel `{channel}` is configured: {channel} needs a bridge; add [channels.{channel}] with `type = \"bridge\"` \
+             and its command, see docs/{page}.md"
+        );
+        assert_eq!(note(&report, "chats", chat), needs);
+        let page = format!("{}/docs/{page}.md", env!("CARGO_MANIFEST_DIR"));
+        assert!(Path::new(&page).is_file(), "{page}");
+    }
+    let text = host.done(&["import", "nanoclaw", root.to_str().unwrap()], b"");
+    for part in ["it can write to its own folder", "whatsapp needs a bridge", "[channels.whatsapp]"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+/// An imported agent has no more trust than it had: not the directory that trusted agents share.
+#[test]
+fn an_imported_agent_writes_its_own_folder_and_not_what_trusted_agents_share() {
+    if !possible() {
+        return;
+    }
+    let mut host = Host::new();
+    let root = version_2(&host);
+    import(&host, &root, &[]);
+    let trusted = host.data().join("trusted");
+    std::fs::create_dir_all(&trusted).unwrap();
+    let others = host.data().join("groups/bob/from-andy.txt");
+    let program = format!(
+        "{PROTOCOL}\ndef answer(text):\n    places = ['own.txt', 'notes/deep/b.txt', {:?}, {:?}]\n    \
+         return ' '.join(tried(open, place, 'w') for place in places)\nmain()\n",
+        trusted.join("x").display().to_string(),
+        others.display().to_string(),
+    );
+    let group = host.data().join("groups/andy");
+    std::fs::write(group.join("agent.py"), program).unwrap();
+    let set = ["agents", "set", "andy", "--provider", "command", "--command", "python3", "--command", "agent.py"];
+    host.done(&set, b"");
+    host.start();
+    let said = host.done(&["chat", "--agent", "andy", "go"], b"");
+    assert_eq!(said.trim(), "DONE DONE forbidden forbidden");
+    assert!(group.join("own.txt").is_file() && group.join("notes/deep/b.txt").is_file());
+    assert!(!trusted.join("x").exists() && !others.exists());
+    host.stop();
+    host.check();
 }
 
 /// Changes that people made after the first import stay.
