@@ -1,10 +1,10 @@
-//! How the agent CLI identifies itself to its API: by one of three variables, at the address of a fourth.
+//! How agents identify themselves to the APIs of their models: by a variable with a key, at the address of another one.
 
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
-/// Address of the public API.
-const PUBLIC: &str = "https://api.anthropic.com";
+use crate::model::gateway::Api;
+
 /// Marks requests with a token of a subscription.
 const SUBSCRIPTION: (&str, &str) = ("anthropic-beta", "oauth-2025-04-20");
 /// Version of the API.
@@ -19,10 +19,14 @@ pub enum Credential {
     ApiKey,
     /// A token of a subscription, as `claude setup-token` prints it.
     Subscription,
+    /// A key of OpenAI's API, or of a server with the same.
+    OpenAiKey,
+    /// A key of Google's Gemini API.
+    GeminiKey,
 }
 
 impl Credential {
-    /// All, in the order in which the CLI prefers them.
+    /// Those of the agent CLI, in the order in which it prefers them.
     pub const ALL: [Self; 3] = [Self::ServerToken, Self::ApiKey, Self::Subscription];
     /// The variable with the address of the API, if it is not the public one.
     pub const BASE_URL: &'static str = "ANTHROPIC_BASE_URL";
@@ -34,6 +38,38 @@ impl Credential {
             Self::ServerToken => "ANTHROPIC_AUTH_TOKEN",
             Self::ApiKey => "ANTHROPIC_API_KEY",
             Self::Subscription => "CLAUDE_CODE_OAUTH_TOKEN",
+            Self::OpenAiKey => "OPENAI_API_KEY",
+            Self::GeminiKey => "GEMINI_API_KEY",
+        }
+    }
+
+    /// The credential that a variable of another agent holds, for its own server or that of its API.
+    #[must_use]
+    pub fn of_variable(name: &str) -> Option<Self> {
+        match name {
+            "ANTHROPIC_API_KEY" => Some(Self::ApiKey),
+            "OPENAI_API_KEY" | "COPILOT_PROVIDER_API_KEY" => Some(Self::OpenAiKey),
+            "GEMINI_API_KEY" => Some(Self::GeminiKey),
+            _ => None,
+        }
+    }
+
+    /// The API that takes it.
+    #[must_use]
+    pub const fn api(self) -> Api {
+        match self {
+            Self::ServerToken | Self::ApiKey | Self::Subscription => Api::Anthropic,
+            Self::OpenAiKey => Api::OpenAi,
+            Self::GeminiKey => Api::Gemini,
+        }
+    }
+
+    /// The servers that take it, for people.
+    pub(super) const fn servers(self) -> &'static str {
+        match self.api() {
+            Api::Anthropic => "Claude",
+            Api::OpenAi => "OpenAI's API",
+            Api::Gemini => "Gemini",
         }
     }
 
@@ -42,7 +78,7 @@ impl Credential {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ServerToken => "server token",
-            Self::ApiKey => "API key",
+            Self::ApiKey | Self::OpenAiKey | Self::GeminiKey => "API key",
             Self::Subscription => "subscription token",
         }
     }
@@ -78,8 +114,13 @@ pub enum LoginError {
     #[error("the {0} is empty, or contains invalid characters, such as a space or a line break")]
     Secret(&'static str),
     /// Invalid address.
-    #[error("ANTHROPIC_BASE_URL is not usable: {0}; give one like {PUBLIC} or http://localhost:4000")]
-    Address(String),
+    #[error("the address of the server is not usable: {why}; give one like {} or http://localhost:4000{}", .api.default_server(), .api.base_path())]
+    Address {
+        /// The reason.
+        why: String,
+        /// The API that the server should have.
+        api: Api,
+    },
 }
 
 impl Login {
@@ -92,9 +133,10 @@ impl Login {
         if secret.is_empty() || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(LoginError::Secret(credential.as_str()));
         }
-        let address = |why: &str| LoginError::Address(why.to_owned());
-        let base = base_url.map_or(PUBLIC, str::trim);
-        let base = Url::parse(base).map_err(|error| LoginError::Address(error.to_string()))?;
+        let api = credential.api();
+        let address = |why: &str| LoginError::Address { why: why.to_owned(), api };
+        let base = base_url.map_or(api.default_server(), str::trim);
+        let base = Url::parse(base).map_err(|error| address(&error.to_string()))?;
         if !matches!(base.scheme(), "https" | "http") {
             return Err(address("it begins with neither https:// nor http://"));
         }
@@ -102,7 +144,7 @@ impl Login {
         if !plain || base.fragment().is_some() {
             return Err(address("it has more parts than host, port and path"));
         }
-        if base.path().trim_end_matches('/').ends_with("/v1") {
+        if api == Api::Anthropic && base.path().trim_end_matches('/').ends_with("/v1") {
             return Err(address("omit the /v1 at its end, which the agent CLI adds"));
         }
         Ok(Self { credential, secret: secret.to_owned(), base })
@@ -114,16 +156,20 @@ impl Login {
         self.base.as_str().trim_end_matches('/')
     }
 
-    /// Whether the server is the public API, whose keys have a known form.
-    pub(super) fn is_public(&self) -> bool {
-        self.server() == PUBLIC
+    /// Whether the server is Anthropic's, whose keys have a known form.
+    pub(super) fn is_anthropic(&self) -> bool {
+        self.server() == Api::Anthropic.default_server()
     }
 
     /// The address of the list of models.
     pub(super) fn models(&self) -> Url {
         let mut address = self.base.clone();
         if let Ok(mut path) = address.path_segments_mut() {
-            path.pop_if_empty().extend(["v1", "models"]);
+            path.pop_if_empty().extend(match self.credential.api() {
+                Api::Anthropic => &["v1", "models"][..],
+                Api::OpenAi => &["models"],
+                Api::Gemini => &["v1beta", "models"],
+            });
         }
         address
     }
@@ -136,10 +182,12 @@ impl Login {
             Ok(value)
         };
         let fixed = |(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value));
-        let mut headers = HeaderMap::from_iter([fixed(VERSION)]);
+        let mut headers = HeaderMap::new();
+        headers.extend((self.credential.api() == Api::Anthropic).then(|| fixed(VERSION)));
         match self.credential {
             Credential::ApiKey => headers.insert("x-api-key", hidden(self.secret.clone())?),
-            Credential::ServerToken | Credential::Subscription => {
+            Credential::GeminiKey => headers.insert("x-goog-api-key", hidden(self.secret.clone())?),
+            Credential::ServerToken | Credential::Subscription | Credential::OpenAiKey => {
                 headers.insert(AUTHORIZATION, hidden(format!("Bearer {}", self.secret))?)
             }
         };

@@ -53,6 +53,10 @@ fn answer(status: &str, body: &str) -> String {
 fn every_kind_of_credential_is_accepted_and_a_wrong_one_is_not() {
     let api = FakeApi::start();
     api.takes(KEY);
+    let openai = format!("{}/v1/", api.url());
+    let found = tried(Credential::OpenAiKey, KEY, &openai);
+    assert_eq!(found, Ok(Accepted::Models(vec!["claude-test".to_owned()])));
+    assert!(matches!(tried(Credential::OpenAiKey, "wrong", &openai), Err(Rejected::Wrong { .. })));
     for credential in Credential::ALL {
         let found = tried(credential, &format!(" {KEY}\n"), &format!("{}/", api.url()));
         assert_eq!(found, Ok(Accepted::Models(vec!["claude-test".to_owned()])), "{credential:?}");

@@ -73,10 +73,12 @@ pub enum Rejected {
         said: String,
     },
     /// Something else answers at this address.
-    #[error("{server} is not a server for Claude: {why}")]
+    #[error("{server} is not a server for {servers}: {why}")]
     OtherServer {
         /// The server.
         server: String,
+        /// The kind of server that was expected.
+        servers: &'static str,
         /// What it did.
         why: String,
     },
@@ -99,11 +101,11 @@ pub(super) async fn try_within(login: &Login, limit: Duration) -> Result<Accepte
     let (status, target) = (response.status(), target(&response));
     let Some(body) = http::body(response, ANSWER_BYTES_MAX).await.map_err(unreached)? else {
         let why = format!("its answer is longer than {ANSWER_BYTES_MAX} bytes");
-        return Err(Rejected::OtherServer { server: server(), why });
+        return Err(Rejected::OtherServer { server: server(), servers: login.credential.servers(), why });
     };
     if status.is_redirection() {
         let why = format!("it redirects to {}; give that address", clean(login, &target));
-        return Err(Rejected::OtherServer { server: server(), why });
+        return Err(Rejected::OtherServer { server: server(), servers: login.credential.servers(), why });
     }
     judge(login, status, serde_json::from_slice(&body).ok())
 }
@@ -111,6 +113,7 @@ pub(super) async fn try_within(login: &Login, limit: Duration) -> Result<Accepte
 /// Decides by status and body. No JSON means that another kind of server, or a proxy, answered.
 fn judge(login: &Login, status: StatusCode, body: Option<Value>) -> Result<Accepted, Rejected> {
     let (server, credential) = (login.server().to_owned(), login.credential.as_str());
+    let servers = login.credential.servers();
     let said = body.as_ref().and_then(message).map(|text| clean(login, text));
     let words = said.clone().unwrap_or_else(|| status.to_string());
     let kind = body.as_ref().and_then(|body| body.get("error")?.get("type")?.as_str()).unwrap_or_default();
@@ -120,16 +123,21 @@ fn judge(login: &Login, status: StatusCode, body: Option<Value>) -> Result<Accep
     match status.as_u16() {
         200 => match body.as_ref().and_then(models) {
             Some(models) => Ok(Accepted::Models(models)),
-            None => Err(Rejected::OtherServer { server, why: "its answer is not a list of models".to_owned() }),
+            None => {
+                Err(Rejected::OtherServer { server, servers, why: "its answer is not a list of models".to_owned() })
+            }
         },
         402 => Err(Rejected::NoCredit { server, credential, said: words }),
         403 if kind == "permission_error" && !words.contains("revoked") => Ok(Accepted::Unchecked(words)),
+        // A key of OpenAI that may be used, but not to list models.
+        401 | 403 if words.contains("Missing scopes") => Ok(Accepted::Unchecked(words)),
+        400 if words.contains("API key not valid") => Err(Rejected::Wrong { server, credential, hint: "" }),
         401 | 403 => Err(Rejected::Wrong { server, credential, hint: hint(login) }),
         404 | 405 | 501 => Ok(Accepted::Unchecked(format!("it has no list of models ({status})"))),
         407 => Err(Rejected::Unreached { server, why: format!("a proxy is in the way ({status})") }),
         429 => Err(Rejected::RateLimited(server)),
         500.. => Err(Rejected::Trouble { server, said: words }),
-        _ => Err(Rejected::OtherServer { server, why: words }),
+        _ => Err(Rejected::OtherServer { server, servers, why: words }),
     }
 }
 
@@ -141,6 +149,11 @@ fn message(body: &Value) -> Option<&str> {
 
 /// The ids of the models. None if the answer is no list.
 fn models(body: &Value) -> Option<Vec<String>> {
+    // Gemini's form.
+    if let Some(Value::Array(list)) = body.get("models") {
+        let names = list.iter().filter_map(|one| one.get("name")?.as_str());
+        return Some(names.map(|name| name.trim_start_matches("models/").to_owned()).collect());
+    }
     match body.get("data")? {
         Value::Array(list) => Some(list.iter().filter_map(|one| one.get("id")?.as_str()).map(str::to_owned).collect()),
         // Ollama without a model.
@@ -153,7 +166,7 @@ fn models(body: &Value) -> Option<Vec<String>> {
 fn hint(login: &Login) -> &'static str {
     let looks = Credential::looks_like(&login.secret);
     match (login.credential, looks) {
-        _ if !login.is_public() => "",
+        _ if !login.is_anthropic() => "",
         (Credential::ApiKey, Credential::Subscription) => {
             ": it is a subscription token, which belongs in CLAUDE_CODE_OAUTH_TOKEN"
         }

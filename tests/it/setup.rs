@@ -279,11 +279,71 @@ fn a_known_agent_is_led_to_its_model() {
     assert!(ended.code == Some(1) && ended.stderr.contains("add --model"), "{ended:#?}");
     let key = host.path("key");
     std::fs::write(&key, "sk-mine").unwrap();
-    let more = ["--model", "qwen3:8b", "--base-url", "http://127.0.0.1:1/v1", "--key-file", key.to_str().unwrap()];
-    let ended = host.run(&[&options[..], &more[..]].concat(), b"");
+    let api = FakeApi::start();
+    let url = format!("{}/v1", api.url());
+    let with = |url: &str| {
+        let more = ["--model", "qwen3:8b", "--base-url", url, "--key-file", key.to_str().unwrap()];
+        host.run(&[&options[..], &more[..]].concat(), b"")
+    };
+    // Everything is tried at once, and nothing is kept that does not work.
+    api.takes("sk-another");
+    for (url, why) in [("http://127.0.0.1:1/v1", "cannot be reached"), (url.as_str(), "rejects the API key")] {
+        let ended = with(url);
+        let said = format!("{why}; correct --key-file or --base-url");
+        assert!(ended.code == Some(1) && ended.stderr.contains(why), "{said}: {ended:#?}");
+        assert!(!host.data().join("secrets/main.OPENAI_API_KEY").exists(), "{ended:#?}");
+    }
+    api.takes("sk-mine");
+    let ended = with(&url);
     assert!(ended.code == Some(0) && ended.stdout.contains("opencode-ai@"), "{ended:#?}");
+    assert!(ended.stdout.contains(&format!("{url} accepts the key")), "{ended:#?}");
     let text = std::fs::read_to_string(host.data().join("hearth.toml")).unwrap();
-    for part in ["provider = \"opencode\"", "model = \"qwen3:8b\"", "http://127.0.0.1:1/v1", "main.OPENAI_API_KEY"] {
+    for part in ["provider = \"opencode\"", "model = \"qwen3:8b\"", &url, "main.OPENAI_API_KEY"] {
         assert!(text.contains(part) && !text.contains("sk-mine"), "{part}: {text}");
     }
+    // So does `hearth doctor`.
+    let key = |host: &Host| {
+        let checks: Value = serde_json::from_str(&host.run(&["doctor", "--json"], b"").stdout).unwrap();
+        checks["checks"].as_array().unwrap().iter().find(|check| check["check"] == "key").unwrap().clone()
+    };
+    assert_eq!(key(&host)["result"], "ok", "{}", key(&host));
+    api.takes("sk-another");
+    let refused = key(&host);
+    assert_eq!(refused["result"], "fail", "{refused}");
+    assert!(refused["mend"].as_str().unwrap().contains("--provider opencode --key-file"), "{refused}");
+    let again = host.run(&options, b"");
+    assert!(again.code == Some(1) && again.stderr.contains("rejects the API key"), "{again:#?}");
+}
+
+/// At a terminal, setup asks again until a server and its key work, and says what it cannot try.
+#[test]
+fn a_wrong_key_of_a_known_agent_is_asked_for_again() {
+    let (host, api) = (machine(), FakeApi::start());
+    api.takes("sk-mine");
+    let url = format!("{}/v1", api.url());
+    let options = ["--provider", "qwen", "--model", "m", "--no-message", "--no-telegram", "--yes"];
+    let mut at = Pty::start(setup(&host, &options));
+    for (address, key, why) in
+        [("http://127.0.0.1:1/v1", "sk-mine", "cannot be reached"), (&url, "sk-wrong", "rejects the API key")]
+    {
+        at.answer("Address of your own server for its model", address);
+        at.answer("not shown while you type): ", key);
+        at.wait("This does not work: ");
+        at.wait(why);
+    }
+    at.answer("Address of your own server for its model", &url);
+    at.answer("not shown while you type): ", "sk-mine");
+    at.wait("accepts the key");
+    let (ended, shown) = at.end();
+    assert!(ended.success(), "{shown}");
+    assert_kept(&host, "main.OPENAI_API_KEY", "sk-mine", &shown);
+
+    let host = machine();
+    let mut at = Pty::start(setup(&host, &["--provider", "codex", "--no-message", "--no-telegram", "--yes"]));
+    at.answer("Address of your own server for its model", "");
+    at.answer("not shown while you type): ", "");
+    at.answer("Model (Enter for the agent's own): ", "");
+    at.wait("not tried, because its program signs in on its own");
+    let (ended, shown) = at.end();
+    assert!(ended.success(), "{shown}");
 }

@@ -25,6 +25,9 @@ pub(super) enum Reach {
 #[derive(Debug, PartialEq, Eq)]
 struct Key {
     agent: Folder,
+    provider: ProviderKind,
+    /// The variable that holds it.
+    variable: &'static str,
     credential: Credential,
     value: EnvValue,
     base_url: Option<EnvValue>,
@@ -78,7 +81,7 @@ fn collect(db: &Tables, txn: &Read<'_>, daemon: Option<&DaemonStatus>) -> Result
     let mut keys: Vec<Key> = Vec::new();
     for row in db.agents.iter(txn)? {
         let (_, agent) = row?;
-        if agent.archived.is_none() && agent.settings.provider == ProviderKind::Claude {
+        if agent.archived.is_none() {
             for key in keys_of(&agent.folder, &agent.settings) {
                 let same = |known: &Key| {
                     (known.credential, &known.value, &known.base_url) == (key.credential, &key.value, &key.base_url)
@@ -100,11 +103,32 @@ fn collect(db: &Tables, txn: &Read<'_>, daemon: Option<&DaemonStatus>) -> Result
 
 fn keys_of(agent: &Folder, settings: &AgentSettings) -> Vec<Key> {
     let value = |wanted: &str| settings.env.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
-    let key = |credential: Credential| {
-        let base_url = value(Credential::BASE_URL);
-        Some(Key { agent: agent.clone(), credential, value: value(credential.variable())?, base_url })
+    let provider = settings.provider;
+    let key = |credential: Credential, variable: &'static str, base_url: &str| {
+        let base_url = value(base_url);
+        Some(Key { agent: agent.clone(), provider, variable, credential, value: value(variable)?, base_url })
     };
-    Credential::ALL.into_iter().filter_map(key).collect()
+    match provider {
+        ProviderKind::Claude => {
+            let of_cli = |credential: Credential| key(credential, credential.variable(), Credential::BASE_URL);
+            Credential::ALL.into_iter().filter_map(of_cli).collect()
+        }
+        ProviderKind::OpenAi => {
+            let credential = Credential::OpenAiKey;
+            key(credential, credential.variable(), credential.api().base_variable()).into_iter().collect()
+        }
+        ProviderKind::Preset(preset) => {
+            let model = &preset.about().model;
+            let credential = Credential::of_variable(model.key);
+            let found = credential.and_then(|credential| key(credential, model.key, model.base_url));
+            // Without a server of one's own, another variable holds a key for the maker's.
+            found
+                .filter(|key| key.base_url.is_some() || key.credential.variable() == key.variable)
+                .into_iter()
+                .collect()
+        }
+        ProviderKind::Echo | ProviderKind::Command | ProviderKind::Acp => Vec::new(),
+    }
 }
 
 fn resolve(
@@ -155,9 +179,9 @@ fn look_up<'v>(value: &'v EnvValue, values: &'v BTreeMap<String, Resolved>) -> R
 }
 
 fn try_key(key: &Key, values: &BTreeMap<String, Resolved>) -> Option<Check> {
-    let Key { agent, credential, value, base_url } = key;
+    let Key { agent, provider, variable, credential, value, base_url } = key;
     let name = "key";
-    let what = format!("{} of agent {agent}", credential.variable());
+    let what = format!("{variable} of agent {agent}");
     let base = base_url.as_ref().map(|url| look_up(url, values)).transpose();
     let (secret, base) = match (look_up(value, values), base) {
         (Ok(secret), Ok(base)) => (secret, base),
@@ -165,8 +189,9 @@ fn try_key(key: &Key, values: &BTreeMap<String, Resolved>) -> Option<Check> {
     };
     let rejected = |why: &Rejected| {
         let result = if matches!(why, Rejected::RateLimited(_)) { CheckStatus::Warn } else { CheckStatus::Fail };
+        let provider = provider.as_str();
         let mend =
-            format!("`hearth setup --agent {agent} --provider claude --key-file FILE` tries and keeps another key");
+            format!("`hearth setup --agent {agent} --provider {provider} --key-file FILE` tries and keeps another key");
         bad(name, result, format!("{what}: {why}"), mend)
     };
     let login = match Login::new(*credential, secret, base) {

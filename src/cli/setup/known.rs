@@ -1,10 +1,10 @@
 //! Known agents of the provider `acp` and the provider `openai`: what each needs, and how it is led to its model.
 
-use super::provider::NO_TOKEN;
+use super::provider::{NO_TOKEN, attempt};
 use super::{Setup, secret};
 use crate::cli::Failure;
 use crate::model::entity::{AgentSettings, EnvValue, Preset, ProviderKind};
-use crate::provider::{LocalServer, local_servers};
+use crate::provider::{Credential, LocalServer, local_servers};
 
 /// Variables with the address of a server with OpenAI's API, and its key.
 const OPENAI_URL: &str = "OPENAI_BASE_URL";
@@ -13,7 +13,7 @@ const OPENAI_KEY: &str = "OPENAI_API_KEY";
 const MODELS_MAX: usize = 12;
 
 /// What was chosen, and how to go on.
-pub(super) fn chosen(preset: Preset) -> String {
+fn chosen(preset: Preset) -> String {
     let known = preset.about();
     let (name, title, package) = (known.name, known.title, known.package.install());
     format!(
@@ -31,6 +31,9 @@ struct Access {
     needs_model: [bool; 2],
 }
 
+/// This machine's name in containers, which this program cannot look up.
+const IN_CONTAINERS: &str = "host.containers.internal";
+
 impl Access {
     fn of(provider: ProviderKind) -> Self {
         match provider.preset().map(Preset::about) {
@@ -43,6 +46,57 @@ impl Access {
             None => Self { title: "the server", base_url: OPENAI_URL, key: OPENAI_KEY, needs_model: [true, true] },
         }
     }
+
+    /// Tries key and server with a request that costs nothing, as `hearth doctor` does. Returns words about it.
+    ///
+    /// # Errors
+    /// Why they do not work.
+    fn attempt(&self, base_url: Option<&str>, key: Option<&str>) -> Result<String, String> {
+        let untried = |why: &str| Ok(format!("not tried, because {why}"));
+        let Some(credential) = Credential::of_variable(self.key) else {
+            return untried("its server has another API");
+        };
+        if base_url.is_none() && (key.is_none() || credential.variable() != self.key) {
+            return untried("its program signs in on its own, and only an answer, which costs, shows whether it can");
+        }
+        if base_url.is_some_and(|url| url.contains(IN_CONTAINERS)) {
+            return untried("only containers reach this address");
+        }
+        let tried = attempt(credential, key.unwrap_or(NO_TOKEN).to_owned(), base_url.map(str::to_owned))?;
+        let at = base_url.unwrap_or(credential.api().default_server());
+        Ok(match tried.unchecked {
+            None if key.is_some() => format!("{at} accepts the key"),
+            None => format!("{at} answers"),
+            Some(why) => format!("the key could not be tried without cost: {why}"),
+        })
+    }
+}
+
+/// Tries the key and the server of an agent that was set up before.
+pub(super) fn tried_before(settings: &AgentSettings) -> Result<String, String> {
+    let access = Access::of(settings.provider);
+    let value = |name: &str| settings.env.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+    let base_url = match value(access.base_url) {
+        Some(EnvValue::Plain(url)) => Some(url.as_str()),
+        _ => None,
+    };
+    let key = match value(access.key) {
+        Some(EnvValue::Plain(key)) => Some(key.clone()),
+        Some(EnvValue::Reference(reference)) => match reference.strip_prefix("file:") {
+            Some(file) => Some(secret::read(file.as_ref()).map_err(|failure| failure.words().to_owned())?),
+            // Not for commands, which may ask for a password, and variables, which are the daemon's.
+            None => return Ok(about(settings, base_url)),
+        },
+        None => None,
+    };
+    let words = access.attempt(base_url, key.filter(|key| key != NO_TOKEN).as_deref())?;
+    Ok(format!("{}; {words}", about(settings, base_url)))
+}
+
+/// What an agent is, and how to go on.
+fn about(settings: &AgentSettings, base_url: Option<&str>) -> String {
+    let at = base_url.unwrap_or("api.openai.com");
+    settings.provider.preset().map_or_else(|| format!("openai, with the server {at}"), chosen)
 }
 
 impl Setup<'_> {
@@ -50,9 +104,14 @@ impl Setup<'_> {
     pub(super) fn lead_to_model(&self, settings: &mut AgentSettings) -> Result<String, Failure> {
         let access = Access::of(settings.provider);
         let local = if settings.provider == ProviderKind::OpenAi { self.local_servers()? } else { Vec::new() };
-        let (base_url, key) = match (&self.args.base_url, &self.args.key_file) {
+        let (base_url, key, words) = match (&self.args.base_url, &self.args.key_file) {
             (None, None) if self.ask.is_person() => self.typed_access(&access, &local)?,
-            (base_url, key_file) => (base_url.clone(), key_file.as_deref().map(secret::read).transpose()?),
+            (base_url, key_file) => {
+                let key = key_file.as_deref().map(secret::read).transpose()?;
+                let tried = access.attempt(base_url.as_deref(), key.as_deref());
+                let words = tried.map_err(|why| Failure::Failed(format!("{why}; correct --key-file or --base-url")))?;
+                (base_url.clone(), key, words)
+            }
         };
         settings.env.retain(|(name, _)| name != access.base_url && name != access.key);
         let key = match (key, &base_url) {
@@ -72,9 +131,9 @@ impl Setup<'_> {
             settings.model =
                 self.typed_model(&access, needs_model, listed.map(|server| &server.models[..]).unwrap_or(&[]))?;
         }
-        let at = base_url.as_deref().unwrap_or("api.openai.com").to_owned();
+        let about = format!("{}; {words}", about(settings, base_url.as_deref()));
         settings.env.extend(base_url.map(|url| (access.base_url.to_owned(), EnvValue::Plain(url))));
-        Ok(settings.provider.preset().map_or_else(|| format!("openai, with the server {at}"), chosen))
+        Ok(about)
     }
 
     /// Servers of models on this machine. They are looked for only if a person is asked.
@@ -90,12 +149,22 @@ impl Setup<'_> {
         Ok(found)
     }
 
-    /// The address of a server and a key, each if the person has one.
+    /// The address of a server and a key, each if the person has one, with words about their trial. Asks until they work.
     fn typed_access(
         &self,
         access: &Access,
         local: &[LocalServer],
-    ) -> Result<(Option<String>, Option<String>), Failure> {
+    ) -> Result<(Option<String>, Option<String>, String), Failure> {
+        loop {
+            let (base_url, key) = self.typed_once(access, local)?;
+            match access.attempt(base_url.as_deref(), key.as_deref()) {
+                Ok(words) => return Ok((base_url, key, words)),
+                Err(why) => self.say(&format!("This does not work: {why}. Try again; Ctrl-C leaves."))?,
+            }
+        }
+    }
+
+    fn typed_once(&self, access: &Access, local: &[LocalServer]) -> Result<(Option<String>, Option<String>), Failure> {
         let given = |text: String| (!text.is_empty()).then_some(text);
         let usual = local.first().map(|server| server.base_url.clone());
         let without = usual.as_deref().unwrap_or("its maker's service");

@@ -26,12 +26,25 @@ const LOGINS: [Choice<'static>; 3] = [
 ];
 
 /// A login that its server accepted.
-struct Tried {
+pub(super) struct Tried {
     credential: Credential,
     secret: String,
     base_url: Option<String>,
     /// Models that the server offers, if it lists them.
     models: Vec<String>,
+    /// Why only an answer can show whether it works.
+    pub(super) unchecked: Option<String>,
+}
+
+impl Tried {
+    /// The result, for people.
+    fn words(&self) -> String {
+        let what = self.credential.as_str();
+        match &self.unchecked {
+            None => format!("a working {what}"),
+            Some(why) => format!("a {what} that could not be tried without cost: {why}"),
+        }
+    }
 }
 
 impl Setup<'_> {
@@ -145,7 +158,7 @@ impl Setup<'_> {
     /// Finds a working login, from the options or from the person, and puts it into the agent's environment.
     fn log_in(&self, settings: &mut AgentSettings) -> Result<String, Failure> {
         let tried = if self.args.names_login() { self.given_login()? } else { self.typed_login()? };
-        let variable = tried.credential.variable();
+        let (about, variable) = (tried.words(), tried.credential.variable());
         let value = if tried.secret == NO_TOKEN {
             EnvValue::Plain(tried.secret)
         } else {
@@ -161,7 +174,7 @@ impl Setup<'_> {
             settings.model = self.choose_model(&tried.models)?;
         }
         let at = server.map(|server| format!(" at {server}")).unwrap_or_default();
-        Ok(format!("claude, with a working {}{at}", tried.credential.as_str()))
+        Ok(format!("claude, with {about}{at}"))
     }
 
     fn choose_model(&self, models: &[String]) -> Result<Option<String>, Failure> {
@@ -222,19 +235,21 @@ fn credential(secret: &str, base_url: Option<&str>) -> Credential {
 }
 
 /// Asks the server whether it accepts a login.
-fn attempt(credential: Credential, secret: String, base_url: Option<String>) -> Result<Tried, String> {
+pub(super) fn attempt(credential: Credential, secret: String, base_url: Option<String>) -> Result<Tried, String> {
     let login = Login::new(credential, &secret, base_url.as_deref()).map_err(|error| error.to_string())?;
     match super::block_on(try_login(&login)).map_err(|error| error.to_string())?.map_err(|why| why.to_string())? {
-        Accepted::Models(models) => Ok(Tried { credential, secret, base_url, models }),
-        Accepted::Unchecked(_) => Ok(Tried { credential, secret, base_url, models: Vec::new() }),
+        Accepted::Models(models) => Ok(Tried { credential, secret, base_url, models, unchecked: None }),
+        Accepted::Unchecked(why) => {
+            Ok(Tried { credential, secret, base_url, models: Vec::new(), unchecked: Some(why) })
+        }
     }
 }
 
 /// Tries the login of an agent that was set up before.
 fn tried_before(settings: &AgentSettings) -> Result<String, String> {
     let provider = settings.provider.as_str();
-    if let Some(preset) = settings.provider.preset() {
-        return Ok(known::chosen(preset));
+    if matches!(settings.provider, ProviderKind::Preset(_) | ProviderKind::OpenAi) {
+        return known::tried_before(settings);
     }
     if settings.provider != ProviderKind::Claude {
         return Ok(format!("{provider}: {}", settings.command.join(" ")));
@@ -254,5 +269,5 @@ fn tried_before(settings: &AgentSettings) -> Result<String, String> {
         Some(EnvValue::Plain(url)) => Some(url.clone()),
         _ => None,
     };
-    attempt(credential, secret, base_url).map(|_| format!("{provider}, with a working {}", credential.as_str()))
+    attempt(credential, secret, base_url).map(|tried| format!("{provider}, with {}", tried.words()))
 }
