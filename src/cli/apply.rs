@@ -14,13 +14,13 @@ use super::change::Configured;
 use super::configuration::UserEntry;
 use super::{Done, Failure, change, configuration, local_owner, mount_args, net, print, problems, users};
 use crate::config::Paths;
-use crate::config::file::{self, write};
+use crate::config::file::write;
 use crate::daemon::opening::Opening;
 use crate::daemon::sandbox;
 use crate::model::address::UserId;
 use crate::model::bound_secret::AgentSecret;
 use crate::model::configure::{Change, Configure, RoleSpec, UserSpec};
-use crate::model::entity::{Folder, Hold, Origin};
+use crate::model::entity::{AgentSettings, Folder, Hold, Origin};
 use crate::socket::change::ChangeRequest;
 use crate::socket::protocol::LINE_MAX;
 use crate::state::{self, Reader};
@@ -62,9 +62,6 @@ pub(super) fn apply(paths: &Paths, args: &ApplyArgs, json: bool) -> Done {
     mount_args::warn_of_mounts(&configure);
     warn_of_networks(&configure);
     problems::warn_of_recall(&configure);
-    if !args.merge {
-        warn_of_open_networks(&configure, &plan.toml);
-    }
     let opening = Opening::or_new(args.new);
     let mut looked = look(paths, args, &plan, &name)?;
     warn_of_unknown_secrets(paths, &looked.plan.configure(&name)?)?;
@@ -196,27 +193,31 @@ pub(super) fn export(paths: &Paths, json: bool) -> Done {
     if json { print::json(&serde_json::json!({ "toml": toml })) } else { print::verbatim(toml.trim_end()) }
 }
 
-/// Warns about agents that could not start here because they cannot be confined. They are accepted, because the daemon
-/// may run elsewhere.
+/// Warns about agents that could not start here as processes because they, or their networks, cannot be confined. They
+/// are accepted, because the daemon may run elsewhere.
 fn warn_of_unconfined(paths: &Paths, configure: &Configure) {
-    let confined: Vec<&Folder> = configure.changes.iter().filter_map(needs_confinement).collect();
+    let confined: Vec<_> = configure.changes.iter().filter_map(needs_confinement).collect();
     if confined.is_empty() {
         return;
     }
     let sandbox = sandbox(paths);
-    let Some(why) = sandbox.missing() else { return };
-    for folder in confined {
-        let what = "does not start here without `unconfined = true`, which gives it all permissions of your user";
-        print::warning(&format!("agent {folder} {what}: {why}"));
+    let lack = sandbox.lacks_networks();
+    for (folder, settings) in confined {
+        if let Some(why) = sandbox.missing() {
+            let what = "does not start here without `unconfined = true`, which gives it all permissions of your user";
+            print::warning(&format!("agent {folder} {what}: {why}"));
+        } else if let Some((why, mend)) = lack.as_ref().filter(|_| settings.network.has_rules()) {
+            print::warning(&problems::unlimited(folder.as_str(), settings, why, mend));
+        }
     }
 }
 
 /// The agent of a change, if it starts only where it can be confined.
-fn needs_confinement(change: &Change) -> Option<&Folder> {
+fn needs_confinement(change: &Change) -> Option<(&Folder, &AgentSettings)> {
     let Change::PutAgent(folder, settings) = change else { return None };
     let mut providers =
         std::iter::once(settings.provider).chain(settings.fallback.iter().map(|fallback| fallback.provider));
-    providers.any(|provider| settings.hold(provider, false) == Hold::NeedsUnconfined).then_some(folder)
+    providers.any(|provider| settings.hold(provider, false) == Hold::NeedsUnconfined).then_some((folder, settings))
 }
 
 /// Warns about agents whose provider cannot be reached, or that have keys which Hearth could keep from them.
@@ -229,21 +230,6 @@ fn warn_of_networks(configure: &Configure) {
         let agent = folder.as_str();
         if let Some(warning) = problems::key_holder(agent, settings) {
             print::warning(&warning);
-        }
-    }
-}
-
-/// Warns about agents that reach the whole network because the file does not say what they reach.
-fn warn_of_open_networks(configure: &Configure, toml: &str) {
-    let named = file::named_keys(toml);
-    for change in &configure.changes {
-        let Change::PutAgent(folder, settings) = change else { continue };
-        let is_named = named.get(&format!("agent {folder}")).is_some_and(|keys| keys.contains("network"));
-        if problems::is_open(settings) && !is_named {
-            print::warning(&format!(
-                "agent {folder} has no `network`, so it reaches everything; write `network = \"ask\"`, and a person is asked \
-                 about hosts that `allow` does not list, or `network = \"open\"` if it is meant to"
-            ));
         }
     }
 }

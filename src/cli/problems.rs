@@ -256,8 +256,17 @@ pub(super) fn open_agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, st
 }
 
 /// Whether an agent reaches the whole network. The provider `echo` connects to nothing.
-pub(super) fn is_open(settings: &AgentSettings) -> bool {
+fn is_open(settings: &AgentSettings) -> bool {
     settings.network == Network::Open && settings.provider != ProviderKind::Echo
+}
+
+/// That an agent does not start as a process because the rules for its network cannot be enforced.
+pub(super) fn unlimited(agent: &str, settings: &AgentSettings, why: &str, mend: &str) -> String {
+    format!(
+        "agent {agent} has `network = \"{}\"`, which cannot be enforced for processes here, so it starts only in a container: \
+         {why}; {mend}, or write `network = \"open\"`, and it reaches everything",
+        settings.network.as_str()
+    )
 }
 
 /// That an agent needs a network that it does not get.

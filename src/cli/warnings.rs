@@ -8,7 +8,7 @@ use crate::config::Paths;
 use crate::console::Rank;
 use crate::daemon::{Sandbox, proof};
 use crate::model::configure::RuntimeKind;
-use crate::model::entity::Hold;
+use crate::model::entity::{AgentSettings, Hold, ProviderKind};
 use crate::socket::protocol::DaemonStatus;
 use crate::state::{self, Admission, Read, Tables, Usage};
 
@@ -111,6 +111,9 @@ fn of_confinement(
     rank: &Rank,
     warnings: &mut Vec<String>,
 ) -> Result<(), state::Error> {
+    let lack = if contained { None } else { sandbox.lacks_networks() };
+    let needs_rules =
+        |settings: &AgentSettings| settings.network.has_rules() && settings.provider != ProviderKind::Echo;
     for row in db.agents.iter(txn)? {
         let (_, agent) = row?;
         let (folder, settings) = (&agent.folder, &agent.settings);
@@ -123,6 +126,8 @@ fn of_confinement(
             warnings.push(format!(
                 "agent {folder} is not started, because agents cannot be confined here; `unconfined = true` lets it run"
             ));
+        } else if let Some((why, mend)) = lack.as_ref().filter(|_| needs_rules(settings)) {
+            warnings.push(problems::unlimited(folder.as_str(), settings, why, mend));
         }
     }
     let cut_off = problems::cut_off_agents(db, txn, contained || sandbox.has_networks())?;

@@ -149,8 +149,8 @@ fn advice(asked: &str, agents: &[(AgentId, Folder)]) -> String {
 }
 
 pub(super) fn first_agent() -> AgentSettings {
-    let trust = Trust::Main;
-    AgentSettings { trust, network: trust.first_network(), ..AgentSettings::named(FIRST_AGENT.to_owned()) }
+    let settings = AgentSettings { trust: Trust::Main, ..AgentSettings::named(FIRST_AGENT.to_owned()) };
+    AgentSettings { network: settings.default_network(), ..settings }
 }
 
 /// The user who owns the data directory becomes the owner of the installation. An existing row is kept.

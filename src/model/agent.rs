@@ -28,17 +28,6 @@ pub enum Trust {
     Untrusted,
 }
 
-impl Trust {
-    /// The network of a new agent with this trust, unless the person who adds it says otherwise.
-    #[must_use]
-    pub const fn first_network(self) -> Network {
-        match self {
-            Self::Main | Self::Trusted => Network::Ask,
-            Self::Untrusted => Network::Listed,
-        }
-    }
-}
-
 /// What drives an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProviderKind {
@@ -369,6 +358,17 @@ impl AgentSettings {
             secrets: Vec::new(),
             tools: ToolSettings::of(ToolPreset::Open),
             recall: RecallReach::Chat,
+        }
+    }
+
+    /// The network of an agent for which no one chose one. Rules cannot be enforced for an unconfined agent, which would
+    /// not start with them.
+    #[must_use]
+    pub const fn default_network(&self) -> Network {
+        match (self.unconfined, self.trust) {
+            (true, _) => Network::Open,
+            (false, Trust::Main | Trust::Trusted) => Network::Ask,
+            (false, Trust::Untrusted) => Network::Listed,
         }
     }
 

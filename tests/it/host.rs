@@ -45,7 +45,7 @@ use hearth::state::{self, Reader, Store};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::world::directory;
+use crate::world::{directory, open};
 pub(crate) use python::search_path;
 
 /// Longest wait for any condition; a machine under load is slow.
@@ -177,8 +177,9 @@ impl Host {
         ended.stdout
     }
 
+    /// Applies a file. Its agents reach everything unless it says otherwise, as tests of other things need.
     pub(crate) fn apply(&self, toml: &str) {
-        self.done(&["apply", "--no-owner", "-"], toml.as_bytes());
+        self.done(&["apply", "--no-owner", "-"], open(toml).as_bytes());
     }
 
     /// Injects one message of the chat `telegram/123` and returns its outcome.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::host::confined::{Setup, possible};
 use crate::host::fake_llm::FakeLlm;
-use crate::host::{Host, skipped};
+use crate::host::{Ended, Host, skipped};
 
 fn shown(host: &Host, agent: &str) -> (Value, Value) {
     let agent: Value = serde_json::from_str(&host.done(&["agents", "show", agent, "--json"], b"")).unwrap();
@@ -38,29 +38,56 @@ fn the_agent_of_up_asks() {
     assert_eq!(shown(&host, "main").0, "ask");
 }
 
-#[test]
-fn an_omitted_network_and_a_missing_secret_are_warned_of() {
-    let host = Host::new();
+/// Applies a file without its first line, which must succeed.
+fn apply(host: &Host, agents: &str, options: &[&str]) -> Ended {
     let file = host.path("hearth.toml");
-    let apply = |agents: &str, options: &[&str]| {
-        std::fs::write(&file, format!("schema = 1\n{agents}")).unwrap();
-        let ended = host.run(&[&["apply", file.to_str().unwrap(), "--yes"], options].concat(), b"");
-        assert_eq!(ended.code, Some(0), "{ended:#?}");
-        ended.stderr
-    };
-    let agent = "[[agents]]\nfolder = \"main\"\nprovider = \"command\"\ncommand = [\"true\"]\n";
-    let warned = apply(agent, &[]);
-    assert!(warned.contains("agent main has no `network`, so it reaches everything"), "{warned}");
-    assert_eq!(shown(&host, "main").0, "open", "a file means what it meant");
-    for rest in ["network = \"open\"\n", "network = \"ask\"\n"] {
-        let warned = apply(&format!("{agent}{rest}"), &[]);
-        assert!(!warned.contains("network"), "{warned}");
-    }
-    // A file that changes only some keys, and an agent that connects to nothing.
-    assert!(!apply("[[agents]]\nfolder = \"main\"\nname = \"Main\"\n", &["--merge"]).contains("network"));
-    assert!(!apply("[[agents]]\nfolder = \"main\"\n", &[]).contains("network"));
+    std::fs::write(&file, format!("schema = 1\n{agents}")).unwrap();
+    let ended = host.run(&[&["apply", file.to_str().unwrap(), "--yes"], options].concat(), b"");
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    ended
+}
 
-    let with_secret = format!("{agent}network = \"ask\"\nsecrets = {{ TOKEN = \"github\" }}\n");
+const AGENT: &str = "[[agents]]\nfolder = \"main\"\nprovider = \"command\"\ncommand = [\"true\"]\n";
+
+/// Deleting the line never gives more than `ask`. An agent in the store keeps its network until its file is applied.
+#[test]
+fn an_omitted_network_never_gives_more() {
+    let host = Host::new();
+    for (rest, network) in [
+        ("", "listed"),
+        ("trust = \"untrusted\"\n", "listed"),
+        ("trust = \"trusted\"\n", "ask"),
+        ("trust = \"main\"\n", "ask"),
+        ("unconfined = true\n", "open"),
+        ("trust = \"main\"\nunconfined = true\n", "open"),
+        ("network = \"open\"\n", "open"),
+        ("network = \"none\"\ntrust = \"main\"\n", "none"),
+    ] {
+        apply(&host, &format!("{AGENT}{rest}"), &[]);
+        assert_eq!(shown(&host, "main").0, network, "{rest}");
+    }
+    for (trust, words) in [
+        ("", "it reaches only hosts that `allow` lists: `network` open -> listed"),
+        ("trust = \"main\"\n", "a person is asked about hosts that `allow` does not list: `network` open -> ask"),
+    ] {
+        apply(&host, &format!("{AGENT}{trust}network = \"open\"\n"), &[]);
+        apply(&host, "[[agents]]\nfolder = \"other\"\n", &[]);
+        apply(&host, "[[agents]]\nfolder = \"main\"\nname = \"Main\"\n", &["--merge"]);
+        assert_eq!(shown(&host, "main").0, "open");
+        let applied = apply(&host, &format!("{AGENT}{trust}"), &[]).stdout;
+        assert!(applied.contains(&format!("  agent main: {words}")), "{applied}");
+        assert_ne!(shown(&host, "main").0, "open");
+    }
+    host.done(&["agents", "set", "main", "--network", "none"], b"");
+    host.done(&["agents", "set", "main", "--clear", "network"], b"");
+    assert_eq!(shown(&host, "main").0, "ask");
+}
+
+#[test]
+fn a_missing_secret_of_an_agent_is_warned_of() {
+    let host = Host::new();
+    let apply = |agents: &str, options: &[&str]| apply(&host, agents, options).stderr;
+    let with_secret = format!("{AGENT}secrets = {{ TOKEN = \"github\" }}\n");
     let warned = apply(&with_secret, &[]);
     assert!(warned.contains("`TOKEN` of agent main stands for the secret github, which is not defined"), "{warned}");
     let secret = "[secrets.github]\nvalue = \"env:X\"\nhosts = [\"api.github.com\"]\n";

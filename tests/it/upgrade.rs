@@ -62,6 +62,25 @@ fn a_running_daemon_goes_on_while_its_store_is_tried() {
     host.check();
 }
 
+/// Agents that rely on the network that an omitted key gave before.
+#[test]
+fn a_changed_default_is_listed_with_the_line_that_keeps_the_old_one() {
+    let host = Host::new();
+    let agent = |folder: &str, rest: &str| format!("[[agents]]\nfolder = \"{folder}\"\n{rest}");
+    let file = ["schema = 1\n", &agent("main", "trust = \"main\"\n"), &agent("free", "unconfined = true\n")].concat();
+    host.apply(&file);
+    let check = |toml: &str| {
+        std::fs::write(host.data().join("hearth.toml"), toml).unwrap();
+        let report = serde_json::from_str(&host.done(&["doctor", "--before-upgrade", "--json"], b"")).unwrap();
+        (found(&report, "defaults").unwrap(), report)
+    };
+    let ((result, text), report) = check(&file);
+    assert!(result == "warn" && text.contains("get `ask`") && text.ends_with("keep `open`: main"), "{text}");
+    assert!(report.to_string().contains("write `network = \\\"open\\\"` into their tables"), "{report}");
+    let written = agent("main", "trust = \"main\"\nnetwork = \"open\"\n");
+    assert_eq!(check(&format!("schema = 1\n{written}")).0.0, "ok");
+}
+
 /// A killed check leaves its copy of the store; the next command that needs a temporary directory removes it.
 #[test]
 fn a_copy_that_a_killed_check_left_is_removed_by_the_next_one() {

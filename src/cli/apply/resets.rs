@@ -26,9 +26,7 @@ impl Resets {
         for change in &mut planned.changes {
             let Some(keys) = named.get(&change.entity) else { continue };
             let fields = std::mem::take(&mut change.fields);
-            // A key that was not set has its default already, like the limits of a new section.
-            let is_kept = |field: &FieldChange| keys.contains(&field.field) || field.before.is_none();
-            let (kept, reset): (Vec<_>, Vec<_>) = fields.into_iter().partition(is_kept);
+            let (kept, reset): (Vec<_>, Vec<_>) = fields.into_iter().partition(|field| keys.contains(&field.field));
             change.fields = kept;
             resets.extend(reset.into_iter().map(|field| Reset { entity: change.entity.clone(), field }));
         }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::containers;
 use super::{Check, CheckStatus, bad, ok, sound};
+use crate::cli::configuration::{AgentEntry, Configuration};
 use crate::cli::image::ImageSettings;
 use crate::cli::{Failure, configuration, service};
 use crate::clock;
@@ -11,6 +12,7 @@ use crate::config::temp_dir::{Purpose, TempDir};
 use crate::config::{Paths, file};
 use crate::daemon::image::{self, Engine, Freshness};
 use crate::model::configure::RuntimeKind;
+use crate::model::entity::Network;
 use crate::socket::client::Error as SocketError;
 use crate::socket::protocol::DaemonStatus;
 use crate::state::{self, Missing, Options, Reader, Store, migrate};
@@ -59,16 +61,17 @@ pub(super) fn before_upgrade(
     daemon: &Result<Option<DaemonStatus>, SocketError>,
 ) -> Result<Vec<Check>, Failure> {
     let mut checks = vec![running(daemon)];
+    let file = paths.data().join("hearth.toml");
     let scratch = TempDir::create(Purpose::Upgrade)?;
     let copy = Paths::find(Some(&scratch.path().join("data")))?;
     match state::copy_into(paths.data(), copy.data()) {
         Ok(format) => {
             checks.push(migrations(format));
-            checks.extend(tried(&copy, format));
+            checks.extend(tried(&copy, format, &file));
         }
         Err(error) => checks.push(bad(STORE, CheckStatus::Fail, error.to_string(), mend(&error))),
     }
-    checks.extend(toml(&paths.data().join("hearth.toml")));
+    checks.extend(toml(&file));
     checks.extend(service::names_no_installation(paths).unwrap_or(false).then(|| {
         let found = "its file names no installation, so it would also run another store in the same directory";
         bad("service", CheckStatus::Warn, found, "run `hearth service install` after the upgrade")
@@ -108,7 +111,7 @@ fn migrations(format: u32) -> Check {
 }
 
 /// Upgrades the copy, and looks at the result.
-fn tried(copy: &Paths, format: u32) -> Vec<Check> {
+fn tried(copy: &Paths, format: u32, toml: &Path) -> Vec<Check> {
     let upgraded = || -> Result<Reader, Failure> {
         let mut options = Options::new(clock::random()?);
         options.reserve_bytes = 0;
@@ -129,12 +132,36 @@ fn tried(copy: &Paths, format: u32) -> Vec<Check> {
     }
     checks.push(sound(&reader));
     match reader.read(configuration::collect) {
-        Ok(known) if format < 2 => checks.extend(containers::loopback(&known, true)),
-        Ok(_) => {}
+        Ok(known) => {
+            checks.extend((format < 2).then(|| containers::loopback(&known, true)).flatten());
+            checks.push(defaults(&known, toml));
+        }
         Err(error) => checks.push(bad("entities", CheckStatus::Fail, error.to_string(), "report this")),
     }
     checks.extend(images(copy));
     checks
+}
+
+/// Agents that would lose `network = "open"`, the default before, with the next file that omits the key.
+fn defaults(known: &Configuration, toml: &Path) -> Check {
+    let name = "defaults";
+    let named = std::fs::read_to_string(toml).map(|text| file::named_keys(&text)).unwrap_or_default();
+    let would_lose = |agent: &&AgentEntry| {
+        let settings = &agent.settings;
+        let is_named = named.get(&format!("agent {}", agent.folder)).is_some_and(|keys| keys.contains("network"));
+        settings.network == Network::Open && settings.default_network() != Network::Open && !is_named
+    };
+    let agents: Vec<&str> = known.agents.iter().filter(would_lose).map(|agent| agent.folder.as_str()).collect();
+    if agents.is_empty() {
+        return ok(name, "no agent relies on a default that changed");
+    }
+    let found = format!(
+        "agents whose tables in hearth.toml have no `network` get `ask`, untrusted ones `listed`, and no longer `open`, when the \
+         file is applied; until then these keep `open`: {}",
+        agents.join(", ")
+    );
+    let mend = "write `network = \"open\"` into their tables to keep it, or `allow` with the hosts that they need";
+    bad(name, CheckStatus::Warn, found, mend)
 }
 
 /// The images that this program would build anew.

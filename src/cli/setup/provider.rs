@@ -104,7 +104,7 @@ impl Setup<'_> {
     /// Gives a new agent rules for its network, and offers hosts that it may reach without a question.
     fn limit_network(&self, settings: &mut AgentSettings) -> Result<(), Failure> {
         if settings.network == Network::Open {
-            settings.network = settings.trust.first_network();
+            settings.network = settings.default_network();
         }
         if settings.provider == ProviderKind::Echo || !settings.network.has_rules() || !settings.allow.is_empty() {
             return Ok(());

@@ -106,7 +106,7 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
     let name = section.line(problems, "name");
     let default = AgentSettings::named(name.unwrap_or_else(|| folder.map(Folder::to_string).unwrap_or_default()));
     let count = |problems: &mut _, key, least| section.number(problems, key, least..=COUNT_MAX);
-    let settings = AgentSettings {
+    let mut settings = AgentSettings {
         name: default.name,
         provider: section.word(problems, "provider", &providers()).unwrap_or(default.provider),
         command: command(problems, section),
@@ -124,7 +124,7 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         allow: sight::allowed_hosts(problems, section),
         deny: sight::denied_hosts(problems, section),
         secrets: secrets::of_agent(problems, section, is_owned),
-        network: section.word(problems, "network", &sight::networks()).unwrap_or(default.network),
+        network: default.network,
         mounts: sight::mounts(problems, section),
         limits: sight::limits(problems, section),
         skills: sight::skills(problems, section),
@@ -144,6 +144,7 @@ fn settings(problems: &mut Problems<'_>, section: &Section<'_>, folder: Option<&
         tools: tool_rules::read(problems, section),
         recall: section.word(problems, "recall", &RECALLS).unwrap_or(default.recall),
     };
+    settings.network = section.word(problems, "network", &sight::networks()).unwrap_or(settings.default_network());
     check_provider(problems, section, &settings);
     secrets::check(problems, section, &settings);
     settings

@@ -113,7 +113,7 @@ pub(crate) fn create(
         return Ok(Err("No folder is free for an agent of that name: reply with another one.".to_owned()));
     };
     let settings = AgentSettings::named(name.clone());
-    let (network, tools) = (settings.trust.first_network(), ToolSettings::of(ToolPreset::Careful));
+    let (network, tools) = (settings.default_network(), ToolSettings::of(ToolPreset::Careful));
     let settings = AgentSettings { network, tools, ..settings };
     let agent = agents::insert(tx, &folder, settings, Origin::Runtime)?;
     let said = format!("✅ Agent \"{name}\" created and connected.");

@@ -84,17 +84,16 @@ pub(crate) fn create(
 /// mounts, no packages, no servers, no variables of the daemon, no bound secrets, no loopback of the host, no search
 /// in chats other than the session's, and never without confinement. It reaches its provider and nothing else.
 fn decide_settings(maker: AgentSettings, name: &str, instructions: Option<&str>) -> AgentSettings {
-    let (trust, hosts) = (Trust::Untrusted, provider_hosts(maker.provider));
+    let maker = AgentSettings { trust: Trust::Untrusted, unconfined: false, ..maker };
+    let hosts = provider_hosts(maker.provider);
     let (network, allow) = match maker.network {
         Network::None => (Network::None, Vec::new()),
         // Nothing that its creator cannot reach.
         Network::Listed => (Network::Listed, hosts.into_iter().filter(|host| maker.allow.contains(host)).collect()),
-        Network::Ask | Network::Public | Network::Host | Network::Open => (trust.first_network(), hosts),
+        Network::Ask | Network::Public | Network::Host | Network::Open => (maker.default_network(), hosts),
     };
     AgentSettings {
         name: name.to_owned(),
-        trust,
-        unconfined: false,
         packages: Packages::default(),
         mcp_servers: Vec::new(),
         mounts: Vec::new(),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use super::{CHAT, Host, skipped};
+use crate::world::open;
 
 /// Whether this kernel can confine agents; reports a skipped test if not.
 pub(crate) fn possible() -> bool {
@@ -63,7 +64,7 @@ impl Setup {
         let toml = format!(
             "schema = 1\n[[agents]]\nfolder = \"py\"\nprovider = \"command\"\ncommand = [\"python3\", \"agent.py\"]\n{settings}\n"
         );
-        std::fs::write(self.path("hearth.toml"), toml).unwrap();
+        std::fs::write(self.path("hearth.toml"), open(&toml)).unwrap();
         let output = self.hearth(&["apply", "--new", self.path("hearth.toml").to_str().unwrap()]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }

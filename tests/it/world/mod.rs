@@ -377,9 +377,21 @@ pub(crate) fn channel(name: &str, kind: ChannelKind) -> Change {
     Change::PutChannel(ChannelSpec::named(name, kind))
 }
 
-/// A `hearth.toml` without its first line.
+/// A file whose agents reach everything, unless it says what they reach.
+pub(crate) fn open(toml: &str) -> String {
+    let mut parts = toml.split("[[agents]]");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        let own = part.split("\n[").next().unwrap_or_default();
+        let says = own.lines().any(|line| line.starts_with("network ="));
+        let network = if says { "" } else { "\nnetwork = \"open\"" };
+        text + "[[agents]]" + network + part
+    })
+}
+
+/// A `hearth.toml` without its first line. Its agents reach everything unless it says otherwise.
 pub(crate) fn configuration(toml: &str) -> Configure {
-    file::parse("hearth.toml", &format!("schema = 1\n{toml}")).unwrap_or_else(|error| panic!("{error}"))
+    file::parse("hearth.toml", &format!("schema = 1\n{}", open(toml))).unwrap_or_else(|error| panic!("{error}"))
 }
 
 pub(crate) fn inbound(json: &str) -> Input {

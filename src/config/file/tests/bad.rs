@@ -80,8 +80,8 @@ const BAD: &[(&str, usize, &str)] = &[
         "`A` is in `secrets` and in `env`; keep one of them",
     ),
     (
-        "[[agents]]\nfolder = \"a\"\nsecrets = { A = \"b\" }",
-        4,
+        "[[agents]]\nfolder = \"a\"\nnetwork = \"open\"\nsecrets = { A = \"b\" }",
+        5,
         "this agent's network does not lead there; write `network = \"ask\"`",
     ),
     (
