@@ -120,6 +120,19 @@ fn table(columns: &[(&str, &Value)]) -> String {
     table
 }
 
+/// One of each kind: with a real server, with a stand-in for the network, and a part of the daemon.
+#[test]
+fn a_bridge_of_each_kind_passes_every_case() {
+    let mail = std::thread::spawn(|| Mail::start().map(|mail| mail.test()));
+    let telegram = std::thread::spawn(telegram::test);
+    let discord = Discord::start().test();
+    let (mail, telegram) = (mail.join().unwrap(), telegram.join().unwrap());
+    let columns =
+        mail.iter().map(|found| ("`hearth-mail`", found)).chain([("Discord", &discord), ("Telegram", &telegram)]);
+    let failed: String = columns.map(|(name, found)| failures(name, found)).collect();
+    assert!(failed.is_empty(), "{failed}");
+}
+
 #[test]
 fn the_bridges_that_are_here_pass_every_case() {
     let mail = std::thread::spawn(|| Mail::start().map(|mail| mail.test()));
