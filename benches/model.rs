@@ -65,7 +65,8 @@ fn floor(model: SocketAddr, times: usize) -> Vec<Duration> {
 fn ground(model: SocketAddr, agents: usize) -> Ground {
     let mut file = "schema = 1\n".to_owned();
     for agent in 0..agents {
-        let head = format!("[[agents]]\nfolder = \"a{agent}\"\nprovider = \"openai\"\nmodel = \"m\"\n");
+        let head =
+            format!("[[agents]]\nfolder = \"a{agent}\"\nprovider = \"openai\"\nnetwork = \"open\"\nmodel = \"m\"\n");
         writeln!(file, "{head}env = {{ OPENAI_BASE_URL = \"http://{model}/v1\" }}").unwrap();
     }
     Ground::new(&file, |_| {})

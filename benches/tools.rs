@@ -56,7 +56,7 @@ pub(crate) fn all(asked: &Asked) {
         return;
     }
     let file = format!(
-        "schema = 1\n[[agents]]\nfolder = \"a0\"\nprovider = \"acp\"\ntools = {{ rules = [{{ ask = \"*\" }}] }}\n\
+        "schema = 1\n[[agents]]\nfolder = \"a0\"\nprovider = \"acp\"\nnetwork = \"open\"\ntools = {{ rules = [{{ ask = \"*\" }}] }}\n\
          command = [\"/bin/bash\", \"-c\", '''{AGENT}''']\n"
     );
     let ground = Ground::new(&file, |_| {});

@@ -102,7 +102,7 @@ fn cold(runtime: &str, times: usize, plain: impl Fn() -> Duration) -> (Vec<Durat
 fn ground(agents: usize) -> Ground {
     let mut file = "schema = 1\n".to_owned();
     for agent in 0..agents {
-        let head = format!("[[agents]]\nfolder = \"a{agent}\"\nprovider = \"command\"\n");
+        let head = format!("[[agents]]\nfolder = \"a{agent}\"\nprovider = \"command\"\nnetwork = \"open\"\n");
         writeln!(file, "{head}command = [\"/bin/bash\", \"-c\", '''{AGENT}''']").unwrap();
     }
     Ground::new(&file, |_| {})
