@@ -16,7 +16,8 @@ without() {
     without "kernel.unprivileged_userns_clone is 0"
 
 cargo runner
-binary=$(cargo test -p hearth --test it --no-run --message-format=json |
+# Of the workspace, as it has been built: for one package, all crates would be built once more with other features.
+binary=$(cargo test --workspace --test it --no-run --message-format=json |
     sed -n 's/.*"executable":"\([^"]*\/it-[^"]*\)".*/\1/p' | tail -1)
 place=$PWD/target/podman-rootless
 rm -rf "$place"
