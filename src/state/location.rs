@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::env::{self, Access, begin_read};
 use crate::error::{Error, Result};
-use crate::{backup, files, filesystem, lock, pages};
+use crate::files::{self, EntryKind};
+use crate::{filesystem, lock, pages};
 
 /// Warnings about the location of a data directory's store.
 ///
@@ -22,7 +23,7 @@ pub fn look_at_place(data: &Path) -> Result<Vec<String>> {
 /// # Errors
 /// [`Error::Unopened`] if the system does not say.
 pub fn exists(data: &Path) -> Result<bool> {
-    backup::is_there(&data.join("store"))
+    is_there(&data.join("store"))
 }
 
 /// The installation that a store belongs to. A store of an older format has one too.
@@ -51,8 +52,17 @@ pub fn copy_into(data: &Path, other: &Path) -> Result<u32> {
     Ok(format)
 }
 
+/// Whether a directory contains a store file of any kind. A directory that cannot be read is an error, not a missing
+/// store, so that no second store is created.
+pub(crate) fn is_there(dir: &Path) -> Result<bool> {
+    match files::look(&files::store_file(dir)) {
+        Ok(found) => Ok(found != EntryKind::Nothing),
+        Err(source) => Err(Error::Unopened { path: dir.to_owned(), source }),
+    }
+}
+
 /// The directory of an existing store.
 pub(super) fn place(data: &Path) -> Result<PathBuf> {
     let dir = data.join("store");
-    if backup::is_there(&dir)? { Ok(dir) } else { Err(Error::NoStore { path: data.to_owned() }) }
+    if is_there(&dir)? { Ok(dir) } else { Err(Error::NoStore { path: data.to_owned() }) }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::env::{self, Access, Expected, begin_write};
 use super::error::{Error, Result};
-use super::location::place;
+use super::location::{is_there, place};
 use super::lock::{self, WriterLock};
 use super::meta::Meta;
 use super::migrate::Step;
@@ -54,7 +54,7 @@ impl Store {
         let warnings = filesystem::check(&dir)?;
         let mut lock = lock::take(data)?;
         backup::remove_unfinished(data);
-        if !backup::is_there(&dir)? {
+        if !is_there(&dir)? {
             create(data, &dir, &options)?;
         }
         let place = pages::trust(&dir, lock.before())?;

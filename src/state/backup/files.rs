@@ -12,20 +12,11 @@ use sha2::{Digest, Sha256};
 use super::{Error, Progress, Result, Step};
 use crate::crash;
 use crate::error as state;
+use crate::files::open;
 pub(super) use crate::files::store_file;
-use crate::files::{EntryKind, look, open};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 20;
-
-/// Whether a directory contains a store file of any kind. A directory that cannot be read is an error, not a missing
-/// store, so that no second store is created.
-pub(crate) fn is_there(dir: &Path) -> state::Result<bool> {
-    match look(&store_file(dir)) {
-        Ok(found) => Ok(found != EntryKind::Nothing),
-        Err(source) => Err(state::Error::Unopened { path: dir.to_owned(), source }),
-    }
-}
 
 /// Moves the file of a complete and closed store into a directory that has none. The move is synced when this returns.
 pub(crate) fn move_file(from: &Path, to: &Path) -> state::Result<()> {

@@ -32,7 +32,7 @@ pub use place::newest_in;
 pub use switch::{Compacted, Restore, Restored, compact, restore};
 pub use whole::{Unfinished, begin};
 
-pub(crate) use files::{Part, hex, is_there, move_file};
+pub(crate) use files::{Part, hex, move_file};
 pub(crate) use switch::{LockedStore, move_aside, next, put_in_place, remove_unfinished};
 
 use manifest::MANIFEST;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::files::is_there;
 use super::{Error, Manifest, Part, Progress, Proof, Result, Step, copy, files, place, prove};
 use crate::crash;
+use crate::location::is_there;
 use crate::lock::{self, WriterLock};
 use crate::model::Timestamp;
 use crate::reader::Reader;

@@ -20,12 +20,19 @@ struct Graph {
     imports: BTreeMap<Module, Imports>,
 }
 
-/// Circles of more than [`CIRCLE_MAX`] files. An import from a parent module, such as `use super::Result`, does not
-/// count: a folder shares its common types that way. A re-exported name leads to the file that defines it.
+/// Circles of more than [`CIRCLE_MAX`] files.
 pub(super) fn circles(files: &Files) -> Vec<String> {
+    longer(files, CIRCLE_MAX)
+}
+
+/// Circles of more than `most` files. An import from a parent module, such as `use super::Result`, does not
+/// count: a folder shares its common types that way. A re-exported name leads to the file that defines it.
+fn longer(files: &Files, most: usize) -> Vec<String> {
     let sources = files.iter().filter(|(path, _)| path.starts_with("src/") && path.ends_with(".rs") && !is_test(path));
-    let code: BTreeMap<Module, String> =
+    let mut code: BTreeMap<Module, String> =
         sources.map(|(path, text)| (module(path), rust::production(&rust::code(text)))).collect();
+    let only_tests: Vec<Module> = code.keys().filter(|own| !is_declared(&code, own)).cloned().collect();
+    code.retain(|own, _| !only_tests.contains(own));
     let mut graph = Graph { code, imports: BTreeMap::new() };
     graph.imports = graph.code.iter().map(|(module, code)| (module.clone(), graph.imports_of(module, code))).collect();
     let edges: BTreeMap<&Module, BTreeSet<&Module>> = graph.code.keys().map(|own| (own, graph.targets(own))).collect();
@@ -35,9 +42,15 @@ pub(super) fn circles(files: &Files) -> Vec<String> {
         mutual.map(|module| module.join("/")).collect()
     };
     let found: BTreeSet<Vec<String>> = edges.keys().map(|own| circle(own)).collect();
-    let long = found.into_iter().filter(|circle| circle.len() > CIRCLE_MAX);
-    long.map(|circle| format!("{} files import each other, at most {CIRCLE_MAX}: {}", circle.len(), circle.join(" ")))
+    let long = found.into_iter().filter(|circle| circle.len() > most);
+    long.map(|circle| format!("{} files import each other, at most {most}: {}", circle.len(), circle.join(" ")))
         .collect()
+}
+
+/// Whether the module above declares a module, other than for tests.
+fn is_declared(code: &BTreeMap<Module, String>, own: &[String]) -> bool {
+    let Some((name, above)) = own.split_last().filter(|(_, above)| !above.is_empty()) else { return true };
+    code.get(above).is_none_or(|code| code.contains(&format!("mod {name};")))
 }
 
 fn module(path: &str) -> Module {
@@ -88,7 +101,8 @@ impl Graph {
         let supers = path.iter().take_while(|segment| *segment == "super").count();
         let child = || [own.as_slice(), std::slice::from_ref(head)].concat();
         match head.as_str() {
-            "crate" | "hearth" | "hearth_base" | "hearth_edges" | "hearth_host" => Some(rest.to_vec()),
+            "crate" => Some([self.crate_of(own, rest), rest].concat()),
+            "hearth" | "hearth_base" | "hearth_edges" | "hearth_host" => Some(rest.to_vec()),
             "self" => Some([own.as_slice(), rest].concat()),
             "super" => Some([own.get(..own.len().checked_sub(supers)?)?, &path[supers..]].concat()),
             name if FOLDERS.iter().any(|folder| name.strip_prefix("hearth_") == Some(folder)) => {
@@ -97,6 +111,13 @@ impl Graph {
             _ if self.code.contains_key(&child()) => Some([own.as_slice(), path].concat()),
             name => imports?.names.get(name).map(|target| [target.as_slice(), rest].concat()),
         }
+    }
+
+    /// The folder that `crate` means in a module: a crate of its own, unless the name comes from one below it.
+    fn crate_of<'a>(&self, own: &'a [String], path: &[String]) -> &'a [String] {
+        let folder = own.get(..1).filter(|folder| FOLDERS.contains(&folder[0].as_str())).unwrap_or_default();
+        let inside = |name: &String| self.code.contains_key(&[folder, std::slice::from_ref(name)].concat());
+        if path.first().is_some_and(inside) { folder } else { &[] }
     }
 
     /// The file that defines the target of a path.
@@ -126,14 +147,14 @@ impl Graph {
 }
 
 fn planted(files: &[(&str, &str)]) -> Vec<String> {
-    circles(&files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect())
+    longer(&files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect(), 4)
 }
 
 #[test]
 fn circles_of_imports_are_found() {
     let ring = |first: &'static str| {
         planted(&[
-            ("src/model/mod.rs", "pub use b::B;\npub mod a;\npub mod b;"),
+            ("src/model/mod.rs", "pub use b::B;\npub mod a;\npub mod b;\nmod c;\nmod d;\nmod e;\nmod id;"),
             ("src/model/a.rs", first),
             ("src/model/b.rs", "use crate::model::{c::C, id::Id};"),
             ("src/model/c.rs", "fn f() -> super::d::D {}"),
@@ -148,6 +169,21 @@ fn circles_of_imports_are_found() {
         assert_eq!(found.len(), 1, "{first}: {found:?}");
         assert!(found[0].starts_with("5 files") && found[0].ends_with("model/a model/b model/c model/d model/e"));
     }
+    let crate_of_its_own = planted(&[
+        (
+            "src/engine/mod.rs",
+            "mod hosts;\nmod senders;\nmod tools;\nmod outcome;\nmod naming;\npub use hearth_base::model;",
+        ),
+        ("src/engine/hosts.rs", "use crate::senders::A;\nuse crate::model::id::Id;"),
+        ("src/engine/senders.rs", "use crate::tools::A;"),
+        ("src/engine/tools.rs", "use crate::outcome::A;"),
+        ("src/engine/outcome.rs", "fn f() { crate::naming::f() }"),
+        ("src/engine/naming.rs", "use crate::hosts::A;"),
+        ("src/model/mod.rs", "pub mod id;"),
+        ("src/model/id.rs", ""),
+    ]);
+    assert_eq!(crate_of_its_own.len(), 1, "{crate_of_its_own:?}");
+    assert!(crate_of_its_own[0].starts_with("5 files"), "{crate_of_its_own:?}");
     for first in
         ["use super::Result;", "// use super::b::B;", "#[cfg(test)]\nmod tests {\n    use super::super::b::B;\n}"]
     {

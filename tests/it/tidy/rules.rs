@@ -731,7 +731,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[
 ];
 
 /// Maximum number of files in a circle of imports.
-pub(super) const CIRCLE_MAX: usize = 4;
+pub(super) const CIRCLE_MAX: usize = 7;
 
 /// Maximum number of lines of a file without its tests.
 pub(super) const LINES_MAX: usize = 500;
