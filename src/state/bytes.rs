@@ -34,8 +34,8 @@ pub(super) struct ByteRows {
 }
 
 impl ByteRows {
-    pub(super) fn new(name: &'static str, table: ByteTable<'static>) -> Self {
-        Self { name, table, basis: Basis::of(name) }
+    pub(super) const fn new(name: &'static str, table: ByteTable<'static>, basis: Option<Basis>) -> Self {
+        Self { name, table, basis }
     }
 
     pub(super) const fn name(&self) -> &'static str {

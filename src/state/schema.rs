@@ -2,8 +2,9 @@
 //!
 //! `table` rows are records in versioned, checksummed envelopes. `index` rows hold plain keys. An index is a function of
 //! one record of the table that it is declared in: every write of the record updates it, and `check` verifies it.
-//! A `manual` index cannot be derived from one record, for the reason given with it. The list generates the typed
-//! handles, the dump and the checker.
+//! A `manual` index cannot be derived from one record, for the reason given with it. A write to a table with a `basis`
+//! invalidates the values that a transaction has cached of it. The list generates the typed handles, the dump and the
+//! checker.
 
 use super::indexed::{self, Derive, Indexed, Manual, Rederive, Visit, VisitIndexed};
 use super::key::{BadKey, KeyPart};
@@ -15,7 +16,7 @@ use super::table::{Index, Rows, Table};
 use super::tables::{About, Kind, rewritten};
 use super::text_key::{Digest, ForeignKey, RouteKey, Text};
 use super::untyped::Untyped;
-use super::write::Write;
+use super::write::{Basis, Write};
 use super::{bytes::ByteTable, derived, error::Error};
 use crate::model::approval::{Approval, ApprovalState, Held, HostReply, Question, QuestionState, Waitlist};
 use crate::model::budget::{BudgetState, GraceUsed, Reservation};
@@ -46,18 +47,18 @@ tables! {
     /// Identity of the store: format, install id, run counter. One row.
     table meta: () => Meta;
     /// Settings of the whole installation. One row, or none.
-    table settings: () => Settings;
+    table settings basis Settings: () => Settings;
     /// Last number allocated, by the prefix of its ids.
     table counters: Text => Number;
     /// Progress of retention, by kind of data.
     table retention_cursors as "swept": Text => Number;
 
     /// Channel instances, by name.
-    table channels: ForeignKey => ChannelInstance;
+    table channels basis Decisions: ForeignKey => ChannelInstance;
     /// What bridges can do and how far they have read, by channel.
     table bridges: ForeignKey => BridgeState;
     /// Agent groups.
-    table agents: AgentId => Agent {
+    table agents basis Decisions: AgentId => Agent {
         /// Agents that are not archived, by folder.
         index agents_by_folder: Text => AgentId
             = |id, agent| agent.archived.is_none().then(|| (Text::from(&agent.folder), *id));
@@ -69,13 +70,13 @@ tables! {
     /// Agents that get no work until a person unfreezes them.
     table frozen_agents: AgentId => Freeze;
     /// Chats.
-    table chats: ChatId => Chat {
+    table chats basis Decisions: ChatId => Chat {
         /// Chats that are not archived, by channel and platform id.
-        index chats_by_address: ChatKey => ChatId
+        index chats_by_address basis Decisions: ChatKey => ChatId
             = |id, chat| chat.archived.is_none().then(|| (ChatKey::of(&chat.channel, &chat.platform_id), *id));
     }
     /// Agents wired to a chat.
-    table wirings: WiringKey => Wiring {
+    table wirings basis Decisions: WiringKey => Wiring {
         /// Chats an agent is wired to.
         index wirings_by_agent: Owned<AgentId, ChatId> => ()
             = |key, _| Some((Owned { owner: key.agent, id: key.chat }, ()));
@@ -83,7 +84,7 @@ tables! {
     /// People, by channel and the adapter's id.
     table users: PersonKey => User;
     /// Roles, by person.
-    table roles: GrantKey => Grant {
+    table roles basis Decisions: GrantKey => Grant {
         /// Holders of a role in the order in which it was granted.
         index roles_by_grant: RoleHolderKey => ()
             = |GrantKey { person, role }, grant| {
@@ -91,7 +92,7 @@ tables! {
  };
     }
     /// People who may talk to an agent.
-    table members: MemberKey => Membership;
+    table members basis Decisions: MemberKey => Membership;
     /// Direct message chats, by person.
     table direct_messages: PersonKey => DirectMessage;
     /// Destinations of agents, by the agent's name for them.
@@ -115,7 +116,7 @@ tables! {
     /// What happened to a workspace, in order.
     table workspace_events: WorkspaceEventKey => WorkspaceEvent;
     /// Sessions, by the workspace they live in.
-    table sessions: SessionKey => Session {
+    table sessions basis Sessions: SessionKey => Session {
         /// The workspace a session lives in.
         index sessions_by_id: SessionId => WorkspaceKey
             = |key, _| Some((key.session, key.workspace));
@@ -221,7 +222,7 @@ tables! {
         index context_messages as "context": InboxKey => MessageId
             = |id, message| (message.waits() == Some(Waits::Trigger)).then_some((InboxKey::of(message), *id));
         /// Processing acks: messages an incarnation works on.
-        index claimed_messages as "claims": InboxKey => MessageId
+        index claimed_messages as "claims" basis Runs: InboxKey => MessageId
             = |id, message| (message.waits() == Some(Waits::Turn)).then_some((InboxKey::of(message), *id));
     }
     /// Files of ended messages that stay readable in their session's mailbox.
@@ -242,9 +243,9 @@ tables! {
     manual dropped_for_backlog: AgentChatKey => DropId;
 
     /// Incarnations: runs of agents' processes.
-    table incarnations: IncarnationId => Incarnation {
+    table incarnations basis Runs: IncarnationId => Incarnation {
         /// Incarnations that are not closed; at most one per session.
-        index live_incarnations as "live": SessionId => u32
+        index live_incarnations as "live" basis Runs: SessionId => u32
             = |id, incarnation| {
                 let live = !matches!(incarnation.phase, Phase::Closed { .. });
                 live.then_some((id.session, id.number))
@@ -459,13 +460,13 @@ tables! {
     }
 
     /// The ledger of costs: an entry for each turn of an agent, and for each call that the gateway counted.
-    table spend: SpendKey => Spend;
+    table spend basis Spend: SpendKey => Spend;
     /// Totals of costs per day. They stay when retention removes entries of the ledger.
-    table spend_totals: SpendTotalKey => SpendTotal;
+    table spend_totals basis Totals: SpendTotalKey => SpendTotal;
     /// What messages under way are expected to use, while there are budgets.
-    table reservations: InboxKey => Reservation;
+    table reservations basis Reservations: InboxKey => Reservation;
     /// Budgets in their present period, by name.
-    table budget_states: Text => BudgetState;
+    table budget_states basis BudgetStates: Text => BudgetState;
     /// Messages of people that passed although a budget was spent.
     table grace_used: PersonKey => GraceUsed;
     /// Decisions of people about hosts that agents want to reach.

@@ -10,6 +10,7 @@ use super::key::{KeyPart, Prefix, encoded};
 use super::range::{ByteRange, byte_range, prefix_range};
 use super::spare::Spare;
 use super::touched;
+use super::write::Basis;
 use super::{Read, Write};
 
 /// Encoding of a table's values.
@@ -100,8 +101,8 @@ impl<K, V, C> std::fmt::Debug for Rows<K, V, C> {
 }
 
 impl<K, V, C> Rows<K, V, C> {
-    pub(super) fn new(name: &'static str, table: ByteTable<'static>) -> Self {
-        Self { bytes: ByteRows::new(name, table), types: PhantomData }
+    pub(super) fn new(name: &'static str, table: ByteTable<'static>, basis: Option<Basis>) -> Self {
+        Self { bytes: ByteRows::new(name, table, basis), types: PhantomData }
     }
 
     /// Name of the table.

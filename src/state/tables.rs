@@ -41,8 +41,8 @@ pub(super) fn rewritten<K: KeyPart>(key: &[u8]) -> Result<(Vec<u8>, String), Bad
 }
 
 macro_rules! tables {
-    ($($(#[doc = $doc:literal])+ $kind:ident $name:ident $(as $stored:literal)?: $key:ty => $value:ty
-        $({ $($(#[doc = $index_doc:literal])+ index $index:ident $(as $index_stored:literal)?: $index_key:ty => $index_value:ty = $derive:expr;)+ })?
+    ($($(#[doc = $doc:literal])+ $kind:ident $name:ident $(as $stored:literal)? $(basis $basis:ident)?: $key:ty => $value:ty
+        $({ $($(#[doc = $index_doc:literal])+ index $index:ident $(as $index_stored:literal)? $(basis $index_basis:ident)?: $index_key:ty => $index_value:ty = $derive:expr;)+ })?
         $(;)?)+) => {
         // Checked at compile time. Otherwise a longer key would fail only at the first write.
         $(
@@ -103,8 +103,9 @@ macro_rules! tables {
             pub(super) fn from_bytes(tables: [ByteTable<'static>; Self::COUNT]) -> Self {
                 let [$($name, $($($index,)+)?)+] = tables;
                 $(
-                    let $name = Rows::new(tables!(@name $name $($stored)?), $name);
-                    $($(let $index: Index<$index_key, $index_value> = Rows::new(tables!(@name $index $($index_stored)?), $index);)+)?
+                    let $name = Rows::new(tables!(@name $name $($stored)?), $name, tables!(@basis $($basis)?));
+                    $($(let $index: Index<$index_key, $index_value> =
+                        Rows::new(tables!(@name $index $($index_stored)?), $index, tables!(@basis $($index_basis)?));)+)?
                     let $name = tables!(@new $kind $name $($($index)+)?);
                 )+
                 Self { $($name, $($($index,)+)?)+ }
@@ -170,6 +171,8 @@ macro_rules! tables {
     };
     (@name $name:ident) => { stringify!($name) };
     (@name $name:ident $stored:literal) => { $stored };
+    (@basis) => { None };
+    (@basis $basis:ident) => { Some(Basis::$basis) };
     (@handle table $key:ty, $value:ty, $name:ident) => { Table<$key, $value> };
     (@handle table $key:ty, $value:ty, $name:ident $($index:ident)+) => { Indexed<$key, $value, $name::Indexes> };
     (@handle manual $key:ty, $value:ty, $name:ident) => { Manual<$key, $value> };

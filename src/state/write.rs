@@ -79,7 +79,7 @@ impl Hasher for Words {
     }
 }
 
-/// Tables that cached values are derived from. A change of one of them invalidates the values.
+/// Tables that cached values are derived from: `basis` in the schema. A change of one of them invalidates the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
     /// Tables that only people's decisions change: wirings, roles, members and what they refer to.
@@ -101,31 +101,6 @@ pub enum Basis {
 }
 
 impl Basis {
-    /// The tables that belong to a basis.
-    const TABLES: [(&'static str, Self); 16] = [
-        ("agents", Self::Decisions),
-        ("budget_states", Self::BudgetStates),
-        ("channels", Self::Decisions),
-        ("chats", Self::Decisions),
-        ("chats_by_address", Self::Decisions),
-        ("claims", Self::Runs),
-        ("incarnations", Self::Runs),
-        ("live", Self::Runs),
-        ("members", Self::Decisions),
-        ("reservations", Self::Reservations),
-        ("roles", Self::Decisions),
-        ("sessions", Self::Sessions),
-        ("settings", Self::Settings),
-        ("spend", Self::Spend),
-        ("spend_totals", Self::Totals),
-        ("wirings", Self::Decisions),
-    ];
-
-    /// The basis that a table belongs to.
-    pub(super) fn of(table: &str) -> Option<Self> {
-        Self::TABLES.iter().find(|(name, _)| *name == table).map(|(_, basis)| *basis)
-    }
-
     /// Whether values outlive a commit. There are few of such a basis.
     const fn lasts(self) -> bool {
         matches!(self, Self::Settings | Self::Reservations | Self::BudgetStates | Self::Spend | Self::Totals)
@@ -409,13 +384,6 @@ mod tests {
         assert_eq!(store.write(|db, txn| zone(db, txn)).unwrap().as_deref(), Some("UTC"), "it was undone");
         store.write(|db, txn| store.part(txn, |part| db.settings.put(part, &(), &settings("Asia/Tokyo")))).unwrap();
         assert_eq!(store.write(|db, txn| zone(db, txn)).unwrap().as_deref(), Some("Asia/Tokyo"));
-    }
-
-    #[test]
-    fn every_table_of_a_basis_exists() {
-        for (name, _) in Basis::TABLES {
-            assert!(Tables::ABOUT.iter().any(|table| table.name == name), "{name}");
-        }
     }
 
     #[test]

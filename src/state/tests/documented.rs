@@ -175,8 +175,12 @@ fn the_document_names_the_current_format_and_every_changed_record() {
 /// The types of a table's keys and values, from the list of tables.
 fn types_of(name: &str) -> (&'static str, &'static str) {
     let schema = include_str!("../schema.rs");
-    let declared = schema.split_once(&format!(" as \"{name}\": ")).or_else(|| schema.split_once(&format!(" {name}: ")));
-    let (key, rest) = declared.unwrap().1.split_once(" => ").unwrap();
+    let declared = [format!(" as \"{name}\""), format!(" {name}")].into_iter().find_map(|declared| {
+        let after = schema.split(declared.as_str()).skip(1);
+        after.into_iter().find(|after| after.starts_with(": ") || after.starts_with(" basis "))
+    });
+    let (_, types) = declared.unwrap().split_once(": ").unwrap();
+    let (key, rest) = types.split_once(" => ").unwrap();
     (key, rest.split(['{', ';', '\n']).next().unwrap().trim())
 }
 
