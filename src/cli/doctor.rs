@@ -25,7 +25,7 @@ use super::problems::{FailedStarts, FrozenAgent, RateLimitedAgent};
 use super::progress::StageBar;
 use super::report::Report;
 use super::self_test::{SelfTest, self_test};
-use super::{Done, Failure, daemon_status, hoard, labels};
+use super::{Done, Failure, daemon_status, hoard, human_time, labels};
 use crate::channel::terminal;
 use crate::clock;
 use crate::config::Paths;
@@ -265,11 +265,11 @@ fn clock_sanity(newest: Option<i64>) -> Check {
     let now = clock::wall();
     let behind = newest.is_some_and(|newest| newest > now.millis().saturating_add(AHEAD_MAX));
     if now.millis() < CLOCK_MIN || behind {
-        let found =
-            if behind { format!("it is {now}, but there are messages from later") } else { format!("it is {now}") };
+        let later = if behind { ", but there are messages from later" } else { "" };
+        let found = format!("it is {}{later}", human_time::local(&now.to_string()));
         return bad("clock", CheckStatus::Warn, found, "set the clock; schedules and retention follow it");
     }
-    ok("clock", now.to_string())
+    ok("clock", human_time::local(&now.to_string()))
 }
 
 fn store(paths: &Paths, args: &DoctorArgs, contained: bool, daemon: Option<&DaemonStatus>) -> Vec<Check> {

@@ -8,7 +8,7 @@ use crate::model::time::{Millis, Timestamp};
 use crate::time::zone::Zone;
 
 /// The machine's time zone, as this command sees it.
-fn machine_zone() -> &'static Zone {
+pub(super) fn machine_zone() -> &'static Zone {
     static ZONE: OnceLock<Zone> = OnceLock::new();
     ZONE.get_or_init(|| Machine::look().zone(None, None).zone)
 }

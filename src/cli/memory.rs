@@ -30,7 +30,7 @@ pub(super) enum MemoryCommand {
     Changes {
         /// The agent's folder
         agent: Option<String>,
-        /// Only since then: a time like 2026-04-20T12:00:00Z, or an age like 30m, 2h, 7d
+        /// Only since then: a time like 2026-04-20T12:00, a day, or an age like 30m, 2h, 7d
         #[arg(long, value_name = "TIME", value_parser = time_args::parse)]
         since: Option<time_args::Since>,
         /// Show at most this many

@@ -35,7 +35,7 @@ pub(super) struct SearchArgs {
     /// Only in this chat: mg7, or channel/platform-id
     #[arg(long, value_name = "CHAT")]
     chat: Option<ChatRef>,
-    /// Only since then: a time like 2026-04-20T12:00:00Z, or an age like 30m, 2h, 7d
+    /// Only since then: a time like 2026-04-20T12:00, a day, or an age like 30m, 2h, 7d
     #[arg(long, value_name = "TIME", value_parser = time_args::parse)]
     since: Option<time_args::Since>,
     /// Show at most this many

@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::budgets::BudgetJson;
 use super::listed::{self, Column, Listed};
-use super::{Done, budgets, lookup, print, time_args};
+use super::time_args::{self, Since};
+use super::{Done, budgets, lookup, print};
 use crate::clock;
 use crate::config::Paths;
 use crate::model::Timestamp;
@@ -29,7 +30,7 @@ pub(super) struct SpendArgs {
     by: By,
     /// Only since then: a date like 2026-04-20, or an age like 7d; by default since the first of the month
     #[arg(long, value_name = "TIME", value_parser = time_args::parse)]
-    since: Option<time_args::Since>,
+    since: Option<Since>,
     /// Show at most this many lines
     #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = listed::limit)]
     limit: usize,
@@ -200,7 +201,11 @@ fn print_budgets(budgets: &[BudgetJson]) -> Done {
 fn collect(db: &Tables, txn: &Read<'_>, args: &SpendArgs) -> Result<SpendJson, state::Error> {
     let zone = budgets::zone_of(db.settings.get(txn, &())?.as_ref());
     let day_of = |at: Timestamp| local::day(at, &zone);
-    let since = args.since.map_or_else(|| day_of(clock::wall()).month(), |since| day_of(since.start()));
+    let since = match args.since {
+        Some(Since::Day(day)) => day,
+        Some(since) => day_of(since.start()),
+        None => day_of(clock::wall()).month(),
+    };
     let (mut total, mut sums) = (Amounts::default(), BTreeMap::<String, Amounts>::new());
     for row in db.spend_totals.iter(txn)? {
         let (key, row) = row?;

@@ -1,37 +1,43 @@
-//! Parses times and ages in command options.
+//! Parses times and ages in command options. A time without an offset is local, like the times that commands print.
 
+use super::human_time::machine_zone;
 use crate::clock;
 use crate::model::Timestamp;
+use crate::model::time::Day;
+use crate::time::local;
+use crate::time::zone::Zone;
 
-/// The start of a period: a time, or an age.
+/// The start of a period: a day, a time, or an age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Since {
+    Day(Day),
     At(Timestamp),
     /// Milliseconds before now.
     Ago(i64),
 }
 
-/// Reads `2026-04-20T12:00:00Z`, `2026-04-20`, `30m`, `2h` or `7d`.
+/// Reads `2026-04-20`, `2026-04-20T12:00`, `2026-04-20T12:00:00Z`, `30m`, `2h` or `7d`.
 pub(super) fn parse(text: &str) -> Result<Since, String> {
     if let Some(ms) = age(text) {
         return Ok(Since::Ago(ms));
     }
+    if let Some(day) = Day::parse(text) {
+        return Ok(Since::Day(day));
+    }
     let unknown = || {
-        format!(
-            "`{text}` is not a time; write one like 2026-04-20T12:00:00Z or 2026-04-20, or an age like 30m, 2h or 7d"
-        )
+        format!("`{text}` is not a time; write one like 2026-04-20T12:00 or 2026-04-20, or an age like 30m, 2h or 7d")
     };
-    time(text).map(Since::At).ok_or_else(unknown)
+    time(text, machine_zone()).map(Since::At).ok_or_else(unknown)
 }
 
-/// Parses a time. A date means its first moment.
-fn time(text: &str) -> Option<Timestamp> {
-    Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{text}T00:00:00Z")))
-}
-
-/// Reads `2026-04-20T12:00:00Z` or `2026-04-20`; a time without a zone is UTC.
+/// Reads `2026-04-20T12:00`, `2026-04-20T12:00:00Z` or `2026-04-20`, which means its first moment.
 pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
-    time(text).ok_or_else(|| format!("`{text}` is not a time; write one like 2026-04-20T12:00:00Z or 2026-04-20"))
+    let unknown = || format!("`{text}` is not a time; write one like 2026-04-20T12:00 or 2026-04-20");
+    time(text, machine_zone()).ok_or_else(unknown)
+}
+
+fn time(text: &str, zone: &Zone) -> Option<Timestamp> {
+    local::instant(text, zone).ok()
 }
 
 fn age(text: &str) -> Option<i64> {
@@ -47,9 +53,10 @@ fn age(text: &str) -> Option<i64> {
 }
 
 impl Since {
-    /// The time, computed from the current time for an age.
+    /// Its first moment.
     pub(super) fn start(self) -> Timestamp {
         match self {
+            Self::Day(day) => local::begin_of_day(day, clock::wall(), machine_zone()),
             Self::At(time) => time,
             Self::Ago(ms) => Timestamp::from_millis(clock::wall().millis().saturating_sub(ms)),
         }
@@ -66,10 +73,23 @@ mod tests {
             assert_eq!(parse(text), Ok(Since::Ago(ms)), "{text}");
         }
         assert_eq!(parse("1970-01-01T00:00:01Z"), Ok(Since::At(Timestamp::from_millis(1_000))));
-        assert_eq!(parse("1970-01-02"), Ok(Since::At(Timestamp::from_millis(86_400_000))));
-        assert_eq!(parse_time("1970-01-02"), Ok(Timestamp::from_millis(86_400_000)));
+        assert_eq!(parse("1970-01-02"), Ok(Since::Day(Day::new(1))));
         for text in ["", "h", "-1h", "yesterday", "ä", "1970-13-02", "1970-01-02T"] {
             assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_without_an_offset_are_local() {
+        let berlin = Zone::parse("Europe/Berlin").unwrap();
+        let at = |text: &str| time(text, &berlin).map(|at| at.to_string());
+        for (text, instant) in [
+            ("2026-04-20", "2026-04-19T22:00:00.000Z"),
+            ("2026-04-20T12:00", "2026-04-20T10:00:00.000Z"),
+            ("2026-04-20 12:00:05", "2026-04-20T10:00:05.000Z"),
+            ("2026-04-20T12:00:00Z", "2026-04-20T12:00:00.000Z"),
+        ] {
+            assert_eq!(at(text).as_deref(), Some(instant), "{text}");
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::listed::{self, Column, Listed};
-use super::{Done, Failure, entity, human_size, lookup, print};
+use super::{Done, Failure, entity, human_size, human_time, lookup, print};
 use crate::config::Paths;
 use crate::contracts::transcript::{self, COUNTED_MAX, TranscriptFile, Usage};
 use crate::contracts::{Error, memory};
@@ -62,7 +62,7 @@ pub(super) fn transcript(paths: &Paths, reader: &Reader, session: SessionId, jso
 fn turn(line: &Json) -> Done {
     let message = line.get("message").unwrap_or(line);
     let Some(role) = message.get("role").and_then(Json::as_str) else { return Ok(()) };
-    let at = line.get("timestamp").and_then(Json::as_str).unwrap_or_default();
+    let at = line.get("timestamp").and_then(Json::as_str).map(human_time::local).unwrap_or_default();
     let side = if line.get("isSidechain").and_then(Json::as_bool) == Some(true) { " (subagent)" } else { "" };
     for text in said(message.get("content").unwrap_or(&Json::Null)) {
         print::line(&escaped(format!("{at} {role}{side}:").trim_start()))?;

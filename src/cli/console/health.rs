@@ -3,8 +3,8 @@
 use serde::Deserialize;
 
 use super::topics::{table, texts};
-use crate::cli::human_size;
 use crate::cli::last_backup::BackupStatus;
+use crate::cli::{human_size, human_time};
 use crate::console::view::Section;
 use crate::model::time::Timestamp;
 use crate::socket::protocol::DaemonStatus;
@@ -68,6 +68,7 @@ fn checks(examined: Option<&Examined>) -> Section {
     let row = |one: &&Checked| {
         texts([one.check.clone(), one.result.clone(), one.found.clone(), one.mend.clone().unwrap_or_default()])
     };
+    let at = human_time::local(&at.to_string());
     let note = format!("Checked at {at}, without the network: `hearth doctor` tries keys and tokens as well.");
     Section { note: Some(note), ..table("Checks", &columns, checks.iter().map(row).collect()) }
 }
