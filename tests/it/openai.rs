@@ -97,7 +97,7 @@ fn an_agent_of_a_real_server_uses_tools_and_goes_on_after_a_kill() {
     host.check();
 }
 
-/// A person who has it running is offered it, and types four answers.
+/// A person who has it running is offered it, and types three answers: its only model needs no question.
 #[test]
 fn setup_finds_a_server_on_this_machine() {
     let Some(_server) = Server::start(USUAL_PORT) else { return };
@@ -108,7 +108,7 @@ fn setup_finds_a_server_on_this_machine() {
     let mut at = Pty::start(host.command(&options));
     at.wait("llama.cpp answers at http://127.0.0.1:8080/v1, with: ");
     at.answer("(Enter for http://127.0.0.1:8080/v1): ", "");
-    at.answer("model", "");
+    at.wait("the only model of this server");
     at.answer("List them? [Y/n]: ", "");
     at.answer("Write to your agent", "hello");
     at.wait("main: done");

@@ -81,9 +81,8 @@ fn a_person_sets_up_echo_by_answering_questions() {
     at.answer("Your choice [1]: ", "nonsense");
     at.wait("Type a number from 1 to 10.");
     at.answer("Your choice [1]: ", "echo");
-    at.answer("Talk to your agent on Telegram? [Y/n]: ", "maybe");
-    at.wait("Type y or n.");
-    at.answer("Telegram? [Y/n]: ", "n");
+    at.answer("Token of the bot (not shown; Enter for no bot): ", "");
+    at.wait("no chat network; `hearth setup` adds one later");
     at.answer("Write to your agent", "good morning");
     at.wait("main: echo: good morning");
     let (ended, shown) = at.end();
@@ -111,10 +110,11 @@ fn a_wrong_key_and_a_wrong_token_are_refused_at_once_and_the_right_ones_are_kept
     at.wait("This does not work: ");
     at.answer("Address, like http://localhost:4000: ", &api.url());
     at.answer("(not shown while you type): ", &format!("x\u{15}{KEY}y\u{7f}"));
-    at.answer("Model (Enter for the default of the agent CLI): ", "claude-test");
+    at.wait("Your agent uses claude-test, the only model of this server");
     at.wait("api.anthropic.com, codeload.github.com, crates.io, deb.debian.org:80");
+    at.answer("List them? [Y/n]: ", "maybe");
+    at.wait("Type y or n.");
     at.answer("List them? [Y/n]: ", "");
-    at.answer("Talk to your agent on Telegram? [Y/n]: ", "");
     at.answer("Token of the bot (not shown; Enter for no bot): ", "4242:AAwrongwrongwrongwrongwrongwrongwrong");
     at.wait("This does not work: ");
     at.answer("Token of the bot (not shown; Enter for no bot): ", TOKEN);
@@ -184,16 +184,16 @@ fn without_a_terminal_missing_options_are_named() {
 fn setup_goes_on_after_it_was_killed_at_any_question() {
     let (host, api, telegram) = (machine(), FakeApi::start(), FakeTelegram::start());
     api.takes(KEY);
+    api.offers(&["claude-test", "claude-other"]);
     let options = ["--telegram-base-url", &telegram.url(), "--no-message"];
     let (url, key) = (api.url(), KEY.to_owned());
-    let questions: [(&str, &str, bool); 8] = [
+    let questions: [(&str, &str, bool); 7] = [
         ("Your choice [1]: ", "1", false),
         ("Your choice [1]: ", "3", false),
         ("Address, like http://localhost:4000: ", &url, false),
         ("(not shown while you type): ", &key, false),
-        ("Model (Enter for the default of the agent CLI): ", "", false),
+        ("Model (Enter for the default of the agent CLI): ", "claude-other", false),
         ("List them? [Y/n]: ", "n", true),
-        ("Telegram? [Y/n]: ", "y", false),
         ("Token of the bot (not shown; Enter for no bot): ", TOKEN, true),
     ];
     // Killed at each question; a step that was finished is not asked again.
@@ -212,14 +212,14 @@ fn setup_goes_on_after_it_was_killed_at_any_question() {
     }
     let mut at = Pty::start(setup(&host, &options));
     at.wait("claude, with a working server token");
-    at.answer("Telegram? [Y/n]: ", "y");
-    at.wait(questions[7].0);
+    at.wait(questions[6].0);
     at.type_keys("\u{3}");
     let (ended, shown) = at.end();
     assert_eq!(ended.code(), Some(1), "{shown}");
     assert!(shown.contains("`hearth setup` continues where it stopped"), "{shown}");
     let shown = host.done(&["agents", "show", "main", "--json"], b"");
     let agent: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(agent["model"], "claude-other", "{agent}");
     assert_eq!(agent["allow"], serde_json::json!(["api.anthropic.com"]), "{agent}");
     assert_eq!(agent["network"], if has_networks(&host) { "ask" } else { "open" }, "{agent}");
 }

@@ -190,6 +190,9 @@ impl Setup<'_> {
             let why = format!("{} needs the name of a model: add --model", access.title);
             return if is_needed { Err(Failure::Failed(why)) } else { Ok(None) };
         }
+        if let Some(model) = self.only_model(listed)? {
+            return Ok(Some(model));
+        }
         let question = match listed.first() {
             Some(first) => format!("Model (Enter for {first}): "),
             None if is_needed => "Model: ".to_owned(),

@@ -178,6 +178,9 @@ impl Setup<'_> {
     }
 
     fn choose_model(&self, models: &[String]) -> Result<Option<String>, Failure> {
+        if let Some(model) = self.only_model(models)? {
+            return Ok(Some(model));
+        }
         if !models.is_empty() {
             let shown = models.iter().take(MODELS_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
             let more = models.len().saturating_sub(MODELS_MAX);
@@ -186,6 +189,13 @@ impl Setup<'_> {
         }
         let model = self.ask.line("Model (Enter for the default of the agent CLI): ")?;
         Ok((!model.is_empty()).then_some(model))
+    }
+
+    /// The model of a server that has no other. The person is told, not asked.
+    pub(super) fn only_model(&self, models: &[String]) -> Result<Option<String>, Failure> {
+        let [model] = models else { return Ok(None) };
+        self.say(&format!("Your agent uses {model}, the only model of this server."))?;
+        Ok(Some(model.clone()))
     }
 
     /// The login that the options name. One that does not work ends the setup.

@@ -11,8 +11,8 @@ use crate::model::configure::{Change, ChannelSpec};
 const NAME: &str = "telegram";
 
 /// How a bot is created.
-const BOTFATHER: &str =
-    "Open https://t.me/BotFather in Telegram, send it /newbot, and copy the token that it answers with.";
+const BOTFATHER: &str = "To talk to your agent on Telegram, open https://t.me/BotFather there, send it /newbot, and copy \
+                         the token that it answers with.";
 
 impl Setup<'_> {
     pub(super) fn telegram(&mut self) -> Result<StepReport, Failure> {
@@ -59,7 +59,7 @@ impl Setup<'_> {
                 .map_err(|why| Failure::Failed(format!("{why}; correct --telegram-token-file")))?;
             return Ok(Some((token, bot)));
         }
-        if self.args.no_telegram || !self.ask.is_person() || !self.agrees("Talk to your agent on Telegram?")? {
+        if self.args.no_telegram || !self.ask.is_person() {
             return Ok(None);
         }
         self.say(BOTFATHER)?;

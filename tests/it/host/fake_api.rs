@@ -46,6 +46,8 @@ struct Shared {
     trouble: Mutex<Option<Trouble>>,
     /// The only accepted key; empty accepts any.
     key: Mutex<String>,
+    /// The models that it lists; `claude-test` if there are none.
+    models: Mutex<Vec<String>>,
     /// Received keys, in order.
     keys: Mutex<Vec<String>>,
 }
@@ -152,6 +154,11 @@ impl FakeApi {
         *self.shared.key.lock().unwrap() = key.to_owned();
     }
 
+    /// The models that it lists from now on.
+    pub(crate) fn offers(&self, models: &[&str]) {
+        *self.shared.models.lock().unwrap() = models.iter().map(|&id| id.to_owned()).collect();
+    }
+
     /// The keys of all requests, in order.
     pub(crate) fn keys(&self) -> Vec<String> {
         self.shared.keys.lock().unwrap().clone()
@@ -191,7 +198,14 @@ fn models(stream: &mut TcpStream, shared: &Shared) -> std::io::Result<()> {
     let trouble = *shared.trouble.lock().unwrap();
     match trouble {
         Some(trouble) => be_in_trouble(stream, shared, trouble, false),
-        None => respond(stream, 200, &json!({"data": [{"type": "model", "id": "claude-test"}], "has_more": false})),
+        None => {
+            let mut models = shared.models.lock().unwrap().clone();
+            if models.is_empty() {
+                models.push("claude-test".to_owned());
+            }
+            let models: Vec<Value> = models.iter().map(|id| json!({"type": "model", "id": id})).collect();
+            respond(stream, 200, &json!({"data": models, "has_more": false}))
+        }
     }
 }
 
