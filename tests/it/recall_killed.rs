@@ -55,19 +55,57 @@ fn a_daemon_makes_segments_beside_its_transactions() {
     host.check();
 }
 
-#[test]
-fn an_index_that_is_made_again_survives_kills() {
-    let mut host = listening();
-    say(&host, TEXTS);
-    host.stop();
-    host.check();
+/// An index of another version is made again at the next start.
+fn make_old(host: &Host) {
     let store = Store::open(&host.data(), Options::new(hearth::clock::random().unwrap())).unwrap();
     let old = store.write(|db, txn| {
         db.retention_cursors.put(txn, &Text::new("recall_version")?, &Number(77))?;
         Ok::<_, hearth::state::Error>(())
     });
     old.unwrap();
-    drop(store);
+}
+
+/// The chat that has the address of a removed one is another chat.
+#[test]
+fn removed_chats_stay_removed_when_the_index_is_made_again() {
+    for session in ["shared", "agent-shared"] {
+        let mut host = listening();
+        let chat = format!(
+            "schema = 1\n[[chats]]\nchannel = \"telegram\"\nplatform_id = \"123\"\ngroup = true\n\
+             unknown_senders = \"public\"\n[[chats.wirings]]\nagent = \"main\"\nengage = \"pattern\"\n\
+             pattern = \"^go\"\nignored = \"accumulate\"\nsession = \"{session}\"\n"
+        );
+        host.apply(&chat);
+        host.inject("old", "the boiler is warm");
+        host.inject("answered", "go and see the boiler");
+        let found = |host: &Host| searched(host, "boiler").stdout.replace("**", "");
+        wait_for("the answer", || (found(&host).matches("go and see").count() == 2).then_some(()));
+        host.done(&["chats", "remove", "telegram/123"], b"");
+        assert!(!found(&host).contains("boiler is"), "{session}: {}", found(&host));
+        host.apply(&chat);
+        host.inject("new", "another boiler");
+        for again in [false, true] {
+            if again {
+                host.stop();
+                make_old(&host);
+                host.start();
+                wait_for("the index", || is_made(&host).then_some(()));
+            }
+            let found = found(&host);
+            assert!(found.contains("another boiler"), "{session}: {found}");
+            assert!(!found.contains("is warm") && !found.contains("go and see"), "{session}: {found}");
+            host.check();
+        }
+    }
+}
+
+#[test]
+fn an_index_that_is_made_again_survives_kills() {
+    let mut host = listening();
+    say(&host, TEXTS);
+    host.stop();
+    host.check();
+    make_old(&host);
     let mut killed = 0;
     for nth in [2, 3, 5, 8, 13, 21, 34] {
         host.env.push(("HEARTH_TEST_CRASH_AT".to_owned(), format!("store-commit:{nth}")));

@@ -147,7 +147,7 @@ fn an_agent_finds_its_own_chat_and_people_what_their_roles_show() {
 #[test]
 fn people_find_their_own_chats() {
     let mut toml = TWO.to_owned();
-    toml += "[[users]]\nid = \"net:gil\"\nroles = [\"admin\"]\n";
+    toml += "[[users]]\nid = \"net:gil\"\nroles = [\"admin\"]\n[[users]]\nid = \"net:dan\"\nmember_of = [\"main\"]\n";
     let places = [
         // A direct chat has the address of its person, or another one that the channel said.
         ("net", "ann", false),
@@ -187,6 +187,11 @@ fn people_find_their_own_chats() {
     for (who, count) in [("boss", 7), ("gil", 7), ("ed", 1)] {
         assert_eq!(found(&world, &person(&format!("net:{who}")), "boiler").len(), count, "{who}");
     }
+    // Who is no member any more cannot open the chat in the console either.
+    world
+        .configure(vec![Change::RemoveMember(Folder::new("main").unwrap(), UserId::parse("net:dan").unwrap())])
+        .unwrap();
+    assert_eq!(found(&world, &person("net:dan"), "boiler"), [""; 0]);
 }
 
 /// A session for all chats of an agent finds all of them. One that belongs to no chat, as that of tasks, finds only itself.

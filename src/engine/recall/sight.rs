@@ -7,7 +7,7 @@ use crate::model::id::{AgentId, ChatId, SessionId};
 use crate::model::recall::{RecallReach, RecallScope};
 use crate::model::session::SessionName;
 use crate::recall::Asked;
-use crate::rows::people::has_role;
+use crate::rows::people::{has_role, is_member};
 use crate::search::Query;
 use crate::search::fold::fold;
 use crate::state::recall::{all_scopes, scopes_of, source};
@@ -87,12 +87,15 @@ fn of_person(db: &Tables, txn: &Read<'_>, user: &UserId) -> Result<Vec<RecallSco
     Ok(seen)
 }
 
-/// Whether a chat is the one of a person with an agent in the console. No other person writes or reads there.
+/// Whether a chat is the one of a person with an agent in the console, which they see as long as they are a member.
 fn is_console_chat(db: &Tables, txn: &Read<'_>, user: &UserId, agent: AgentId, chat: Option<ChatId>) -> Result<bool> {
     let Some(chat) = chat else { return Ok(false) };
     let Some(chat) = readable(db.chats.get(txn, &chat))?.filter(|chat| chat.channel.as_str() == CHANNEL) else {
         return Ok(false);
     };
+    if !is_member(db, txn, user, agent)? {
+        return Ok(false);
+    }
     let agent = readable(db.agents.get(txn, &agent))?;
     Ok(agent.is_some_and(|agent| chat.platform_id.as_str() == format!("{}/{user}", agent.folder)))
 }

@@ -68,9 +68,13 @@ fn look_up(db: &Tables, txn: &Read<'_>, user: &UserId, key: &MemberKey) -> Resul
             return Ok(AccessLevel::Known(reason));
         }
     }
-    let membership = db.members.get(txn, key)?;
-    let member = membership.is_some_and(|membership| membership.user == *user);
-    Ok(if member { AccessLevel::Known(Reason::Member) } else { AccessLevel::Stranger })
+    Ok(if is_member(db, txn, user, key.agent)? { AccessLevel::Known(Reason::Member) } else { AccessLevel::Stranger })
+}
+
+/// Whether a person is a member of an agent.
+pub(crate) fn is_member(db: &Tables, txn: &Read<'_>, user: &UserId, agent: AgentId) -> Result<bool> {
+    let membership = db.members.get(txn, &MemberKey { agent, person: PersonKey::of(user) })?;
+    Ok(membership.is_some_and(|membership| membership.user == *user))
 }
 
 /// Whether a person holds a role.

@@ -62,8 +62,8 @@ pub(crate) fn let_go(tx: &mut Tx<'_, '_>, approval: ApprovalId, id: BodyId, body
 pub(crate) fn body_removed(tx: &mut Tx<'_, '_>, id: BodyId, body: &Body) -> Result<()> {
     let Some(text) = source::of_stored(tx.db, tx, id, body)? else { return Ok(()) };
     let words = text.words();
-    for FoundMessage { id, scope, .. } in messages_of(tx, id, body)? {
-        recall::remove_of(tx.db, tx, scope, SaidId::Message(id), &words)?;
+    for FoundMessage { id, likely, .. } in messages_of(tx, id, body)? {
+        recall::remove_of(tx.db, tx, likely, SaidId::Message(id), &words)?;
     }
     Ok(())
 }
@@ -86,8 +86,9 @@ pub(crate) fn body_heard(
     for message in messages_of(tx, id, &body)? {
         // What is not indexed yet will be.
         let said = SaidId::Message(message.id);
-        if recall::remove_of(tx.db, tx, message.scope, said, &before)? || before.is_empty() {
-            recall::add(tx.db, tx, message.scope, said, message.stored, &after)?;
+        let of_nothing = message.scope.filter(|_| before.is_empty());
+        if let Some(scope) = recall::remove_of(tx.db, tx, message.likely, said, &before)?.or(of_nothing) {
+            recall::add(tx.db, tx, scope, said, message.stored, &after)?;
         }
     }
     Ok(())
@@ -96,7 +97,10 @@ pub(crate) fn body_heard(
 /// A message and where it is found.
 struct FoundMessage {
     id: MessageId,
-    scope: RecallScope,
+    /// None if its chat was removed.
+    scope: Option<RecallScope>,
+    /// Where its words are, as a rule.
+    likely: RecallScope,
     stored: Timestamp,
 }
 
@@ -105,8 +109,9 @@ fn messages_of(tx: &Tx<'_, '_>, id: BodyId, body: &Body) -> Result<Vec<FoundMess
     for (Owned { id, .. }, ()) in tx.db.messages_by_body.collect_prefix(tx, &id, usize::MAX)? {
         let Some(row) = crate::readable(tx.db.messages.get(tx, &id))? else { continue };
         let Some(session) = source::session(tx.db, tx, row.session)? else { continue };
-        let scope = source::scope(tx.db, tx, &session, body.source.as_ref())?;
-        found.push(FoundMessage { id, scope, stored: row.stored });
+        let scope = source::scope(tx.db, tx, &session, body.source.as_ref(), Some(row.stored))?;
+        let likely = scope.unwrap_or(RecallScope::Chat(session.agent, None));
+        found.push(FoundMessage { id, scope, likely, stored: row.stored });
     }
     Ok(found)
 }
@@ -115,7 +120,7 @@ fn messages_of(tx: &Tx<'_, '_>, id: BodyId, body: &Body) -> Result<Vec<FoundMess
 pub(crate) fn answer_stored(tx: &mut Tx<'_, '_>, id: OutboundId, row: &Outbound) -> Result<()> {
     let Some((session, text)) = source::of_outbound(row) else { return Ok(()) };
     let Some(session) = sessions::load(tx, session)? else { return Ok(()) };
-    let scope = source::scope(tx.db, tx, &session, row.to.as_ref())?;
+    let Some(scope) = source::scope(tx.db, tx, &session, row.to.as_ref(), None)? else { return Ok(()) };
     let words = tx.cx.counted.get(&text);
     recall::add(tx.db, tx, scope, SaidId::Answer(id), row.stored, &words)
 }
@@ -124,8 +129,9 @@ pub(crate) fn answer_stored(tx: &mut Tx<'_, '_>, id: OutboundId, row: &Outbound)
 pub(crate) fn answer_removed(tx: &mut Tx<'_, '_>, id: OutboundId, row: &Outbound) -> Result<()> {
     let Some((session, text)) = source::of_outbound(row) else { return Ok(()) };
     let Some(session) = sessions::load(tx, session)? else { return Ok(()) };
-    let scope = source::scope(tx.db, tx, &session, row.to.as_ref())?;
-    recall::remove_of(tx.db, tx, scope, SaidId::Answer(id), &text.words()).map(drop)
+    let scope = source::scope(tx.db, tx, &session, row.to.as_ref(), Some(row.stored))?;
+    let likely = scope.unwrap_or(RecallScope::Chat(session.agent, None));
+    recall::remove_of(tx.db, tx, likely, SaidId::Answer(id), &text.words()).map(drop)
 }
 
 /// A skip was stored.

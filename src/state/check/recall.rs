@@ -178,7 +178,7 @@ fn verify(check: &mut Check<'_, '_>, key: RecallKey, sum: u64, found: &mut Found
     };
     let what = match expected {
         None => Some("nothing to be found is there any more"),
-        Some((scope, _)) if owner(scope) != owner(key.scope) => Some("is found by another agent than its own"),
+        Some((scope, _)) if scope != owner(key.scope) => Some("is found by another agent than its own"),
         Some((_, words)) if sum_of(&words) != sum => Some("has other words than its text"),
         Some(_) if !found.insert(key) => Some("is there twice"),
         Some(_) => None,
@@ -190,7 +190,7 @@ fn verify(check: &mut Check<'_, '_>, key: RecallKey, sum: u64, found: &mut Found
 }
 
 fn agent_and_text(indexed: Indexed) -> (RecallScope, Words) {
-    (indexed.scope, indexed.text.words())
+    (RecallScope::Chat(indexed.agent, None), indexed.text.words())
 }
 
 /// The scope without its chat. The chat at an address may have been removed and created again since.
@@ -226,7 +226,7 @@ fn complete(check: &mut Check<'_, '_>, found: &Found) -> Result<()> {
 /// Reports a text that is not in the index, unless it has no words, or is not indexed yet.
 fn missing(check: &mut Check<'_, '_>, row: Option<Indexed>) -> Result<()> {
     let db = *check.db;
-    let Some(Indexed { scope, id, text, .. }) = row else { return Ok(()) };
+    let Some(Indexed { scope: Some(scope), id, text, .. }) = row else { return Ok(()) };
     let waits = build::progress(&db, check.txn, id)?.is_some_and(|progress| progress.is_missing(id.number()));
     if !waits && !text.words().is_empty() {
         check.report(&db.recall_new, &RecallKey { scope, id }, "cannot be found by a search");

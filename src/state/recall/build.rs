@@ -7,7 +7,7 @@ use super::source::{self, SaidText};
 use super::{NewText, add};
 use crate::error::readable;
 use crate::model::Timestamp;
-use crate::model::id::{BodyId, Counted, MessageId, OutboundId, SkipId};
+use crate::model::id::{AgentId, BodyId, Counted, MessageId, OutboundId, SkipId};
 use crate::model::message::Message;
 use crate::model::recall::{RecallScope, SaidId};
 use crate::{HeldKey, Number, Read, Result, Tables, Text, Write};
@@ -146,13 +146,15 @@ fn index(db: &Tables, txn: &mut Write<'_>, kind: Kind, number: u64) -> Result<()
         Kind::Answers => answer(db, txn, OutboundId::new(number))?,
         Kind::Skips => skip(db, txn, SkipId::new(number))?,
     };
-    let Some(Indexed { scope, id, at, text }) = text else { return Ok(()) };
+    let Some(Indexed { scope: Some(scope), id, at, text, .. }) = text else { return Ok(()) };
     add(db, txn, scope, id, at, &text.words())
 }
 
 /// A text as it has to be in the index.
 pub(crate) struct Indexed {
-    pub(crate) scope: RecallScope,
+    pub(crate) agent: AgentId,
+    /// None if its chat was removed.
+    pub(crate) scope: Option<RecallScope>,
     pub(crate) id: SaidId,
     pub(crate) at: Timestamp,
     pub(crate) text: SaidText,
@@ -166,8 +168,8 @@ pub(crate) fn message(db: &Tables, txn: &Read<'_>, id: MessageId) -> Result<Opti
     let Some(body) = readable(db.bodies.get(txn, &number))? else { return Ok(None) };
     let text = source::of_stored(db, txn, number, &body)?;
     let (Some(text), Some(session)) = (text, source::session(db, txn, session)?) else { return Ok(None) };
-    let scope = source::scope(db, txn, &session, body.source.as_ref())?;
-    Ok(Some(Indexed { scope, id: SaidId::Message(id), at: stored, text }))
+    let scope = source::scope(db, txn, &session, body.source.as_ref(), Some(stored))?;
+    Ok(Some(Indexed { agent: session.agent, scope, id: SaidId::Message(id), at: stored, text }))
 }
 
 /// What an agent said; none if it may not be found.
@@ -175,15 +177,16 @@ pub(crate) fn answer(db: &Tables, txn: &Read<'_>, id: OutboundId) -> Result<Opti
     let Some(row) = readable(db.outbound.get(txn, &id))? else { return Ok(None) };
     let Some((session, text)) = source::of_outbound(&row) else { return Ok(None) };
     let Some(session) = source::session(db, txn, session)? else { return Ok(None) };
-    let scope = source::scope(db, txn, &session, row.to.as_ref())?;
-    Ok(Some(Indexed { scope, id: SaidId::Answer(id), at: row.stored, text }))
+    let scope = source::scope(db, txn, &session, row.to.as_ref(), Some(row.stored))?;
+    Ok(Some(Indexed { agent: session.agent, scope, id: SaidId::Answer(id), at: row.stored, text }))
 }
 
 /// A skip.
 pub(crate) fn skip(db: &Tables, txn: &Read<'_>, id: SkipId) -> Result<Option<Indexed>> {
     let Some(row) = readable(db.skips.get(txn, &id))? else { return Ok(None) };
-    let scope = source::scope_in(db, txn, row.agent, row.session)?;
-    Ok(Some(Indexed { scope, id: SaidId::Skip(id), at: row.taken, text: source::of_skip(&row) }))
+    let scope = Some(source::scope_in(db, txn, row.agent, row.session)?);
+    let (id, at, text) = (SaidId::Skip(id), row.taken, source::of_skip(&row));
+    Ok(Some(Indexed { agent: row.agent, scope, id, at, text }))
 }
 
 /// The words of a new text, for checks.

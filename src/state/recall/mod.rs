@@ -83,21 +83,27 @@ pub fn remove(db: &Tables, txn: &mut Write<'_>, scope: RecallScope, id: SaidId, 
     Ok(db.recall_new.delete(txn, &RecallKey { scope, id })? || segments::remove(db, txn, scope, id, words)?)
 }
 
-/// Removes a text of an agent. It usually was said in the chat `likely`.
+/// Removes a text of an agent. It usually was said in the chat `likely`. Returns where it was, if it was there.
 ///
 /// # Errors
 /// Those of reading and writing rows.
-pub fn remove_of(db: &Tables, txn: &mut Write<'_>, likely: RecallScope, id: SaidId, words: &Words) -> Result<bool> {
+pub fn remove_of(
+    db: &Tables,
+    txn: &mut Write<'_>,
+    likely: RecallScope,
+    id: SaidId,
+    words: &Words,
+) -> Result<Option<RecallScope>> {
     if remove(db, txn, likely, id, words)? {
-        return Ok(true);
+        return Ok(Some(likely));
     }
-    let RecallScope::Chat(agent, _) = likely else { return Ok(false) };
+    let RecallScope::Chat(agent, _) = likely else { return Ok(None) };
     for scope in scopes_of(db, txn, agent)? {
         if scope != likely && remove(db, txn, scope, id, words)? {
-            return Ok(true);
+            return Ok(Some(scope));
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 /// Where texts of an agent are found.

@@ -9,6 +9,7 @@ use crate::model::message::{Body, MessageKind};
 use crate::model::recall::RecallScope;
 use crate::model::session::{ChatSession, Route};
 use crate::model::skip::SkipSummary;
+use crate::model::time::Timestamp;
 pub use crate::search::words::TERMS_MAX;
 use crate::search::{Words, terms, tokens};
 use crate::{ChatKey, Read, Result, SessionKey, Tables};
@@ -165,16 +166,25 @@ pub const fn chat_of(route: &Route) -> Option<ChatId> {
     }
 }
 
-/// Where something is found that was said to or by an agent in a session, at an address if there is one.
+/// Where something is found that was said to or by an agent in a session, at an address if there is one. It was stored
+/// then, or is now. None if its chat was removed: the chat that has the address since is another one.
 ///
 /// # Errors
 /// Those of reading rows.
-pub fn scope(db: &Tables, txn: &Read<'_>, of: &ChatSession, at: Option<&Address>) -> Result<RecallScope> {
-    let chat = match at {
-        Some(at) => db.chats_by_address.get(txn, &ChatKey::of(&at.channel, &at.platform_id))?,
-        None => None,
-    };
-    Ok(RecallScope::Chat(of.agent, chat.or_else(|| chat_of(&of.route))))
+pub fn scope(
+    db: &Tables,
+    txn: &Read<'_>,
+    of: &ChatSession,
+    at: Option<&Address>,
+    stored: Option<Timestamp>,
+) -> Result<Option<RecallScope>> {
+    let own = chat_of(&of.route);
+    let Some(at) = at else { return Ok(Some(RecallScope::Chat(of.agent, own))) };
+    let mut chat = db.chats_by_address.get(txn, &ChatKey::of(&at.channel, &at.platform_id))?;
+    if let (Some(id), Some(stored)) = (chat, stored) {
+        chat = readable(db.chats.get(txn, &id))?.filter(|chat| chat.created <= stored).map(|_| id);
+    }
+    Ok(chat.or(own).map(|chat| RecallScope::Chat(of.agent, Some(chat))))
 }
 
 /// Where something of an agent is found that happened in a session, if it is known.
