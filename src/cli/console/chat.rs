@@ -13,6 +13,7 @@ use crate::model::delivery::{Act, Author as OutAuthor, OutState, Outbound};
 use crate::model::id::{AgentId, ChatId, MessageId, OutboundId, SessionId};
 use crate::model::message::{Message, MessageState};
 use crate::model::session::Route;
+use crate::state::recall::source;
 use crate::state::{self, AgentRouteKey, ChatKey, ForeignKey, Owned, Read, RouteKey, Tables, Text};
 
 /// Messages of people that are shown.
@@ -75,7 +76,7 @@ fn fill(db: &Tables, txn: &Read<'_>, found: &mut FoundChat, session: SessionId) 
         answers.extend(db.outbound.get(txn, &answer)?.map(|row| (answer, row)));
     }
     for (id, row) in answers {
-        if row.to.as_ref() == Some(&found.address) {
+        if is_of(db, txn, &found.address, &row)? {
             found.chat.lines.extend(answer(db, txn, found, id, row)?);
         }
     }
@@ -167,6 +168,22 @@ fn base(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
+/// Whether a message went to the chat that has an address now: a removed chat may have had it before. What an agent said
+/// in the session of the chat did, even if the clock was set back since.
+fn is_of(db: &Tables, txn: &Read<'_>, at: &Address, row: &Outbound) -> Result<bool, state::Error> {
+    if row.to.as_ref() != Some(at) {
+        return Ok(false);
+    }
+    let Some(chat) = db.chats_by_address.get(txn, &ChatKey::of(&at.channel, &at.platform_id))? else {
+        return Ok(false);
+    };
+    let is_younger = db.chats.require(txn, &chat)?.created <= row.stored;
+    let OutAuthor::Agent { session, .. } = row.author else { return Ok(is_younger) };
+    let Some(session) = source::session(db, txn, session)? else { return Ok(false) };
+    let is_there = db.agents.get(txn, &session.agent)?.is_some_and(|agent| agent.archived.is_none());
+    Ok(is_there && (is_younger || source::chat_of(&session.route) == Some(chat)))
+}
+
 /// A file of an answer in a person's chat with an agent: its name, and the name under which it is kept.
 pub(super) fn file(
     db: &Tables,
@@ -175,7 +192,10 @@ pub(super) fn file(
     answer: OutboundId,
     place: usize,
 ) -> Result<Option<KeptName>, state::Error> {
-    let Some(row) = db.outbound.get(txn, &answer)?.filter(|row| row.to.as_ref() == Some(at)) else { return Ok(None) };
+    let Some(row) = db.outbound.get(txn, &answer)? else { return Ok(None) };
+    if !is_of(db, txn, at, &row)? {
+        return Ok(None);
+    }
     let kept = row.files.get(place);
     Ok(kept.map(|kept| KeptName { name: base(kept).to_owned(), kept: kept.clone() }))
 }

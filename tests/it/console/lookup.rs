@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::driver::{Browser, look};
-use super::{Answer, Console};
+use super::{Answer, Console, me};
+use crate::host::wait_for;
 
 const PEOPLE: &str = r#"
 [[users]]
@@ -48,6 +49,26 @@ fn correct(console: &Console, cookie: &str, page: &Answer, how: &str) -> Answer 
         page.field("was").replace(' ', "+")
     );
     console.post(FILE, cookie, &form)
+}
+
+/// A person's chat that was removed is a new one when they write again.
+#[test]
+fn a_removed_chat_is_not_shown_in_the_one_that_follows() {
+    let console = Console::start();
+    let cookie = console.sign_in(&[]);
+    for (text, removes) in [("pelican", true), ("hello", false)] {
+        say(&console, &cookie, text);
+        console.host.wait_settled();
+        let answered = wait_for("the answer", || {
+            let page = console.get("/chat/main", &cookie).body;
+            page.contains(&format!("echo: {text}")).then_some(page)
+        });
+        assert_eq!(answered.contains("pelican"), removes);
+        if removes {
+            let chat = format!("console/main/{}", me());
+            console.host.done(&["chats", "remove", &chat], b"");
+        }
+    }
 }
 
 #[test]
