@@ -1,4 +1,5 @@
-//! Finds texts. Every step is bounded, so that a search over a million texts takes milliseconds.
+//! Finds texts. Every step is bounded, so that a search over a million texts takes milliseconds. Only a search for what is
+//! old counts all texts with a word.
 //!
 //! The lists of all words are looked up first, because the weight of a word depends on how many texts have it. Then the texts
 //! of one place after the other are added up, those of the newest place first.
