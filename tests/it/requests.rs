@@ -9,8 +9,9 @@ use hearth::model::id::{ApprovalId, OutboundId, QuestionId, SessionId, TaskId};
 use hearth::model::incarnation::{Exit, StopReason};
 use hearth::model::input::{Input, Press};
 use hearth::model::mailbox::{Recipient, RetryHint, Said};
+use hearth::model::message::Reason;
 use hearth::model::policy::Policy;
-use hearth::model::report::Reply;
+use hearth::model::report::{Outcome, Reply};
 use hearth::model::request::{NewQuestion, Request, RequestedAction, TaskRequest};
 use hearth::model::task::TaskHome;
 use hearth::model::task_command::TaskChange;
@@ -155,6 +156,35 @@ fn a_question_lapses_and_late_answers_do_nothing() {
     assert!(matches!(the_question(&world).state, QuestionState::Expired { .. }));
     assert!(outbound(&world, |outbound| matches!(outbound.act, Act::Edit(_))).is_some(), "the card is closed");
     assert_eq!(press(&mut world, "net:ann", 0), (false, "This question is closed.".into()));
+}
+
+/// A typed answer to a question that is closed, or overdue, is no message for the agent.
+#[test]
+fn an_answer_to_a_closed_question_says_that_it_is_closed() {
+    for (case, words) in
+        [("answered", "qu1 was already answered."), ("overdue", "qu1 has expired."), ("expired", "qu1 has expired.")]
+    {
+        let mut world = working();
+        ask(&mut world, "q", question());
+        match case {
+            "answered" => assert!(press(&mut world, "net:ann", 0).0),
+            _ => world.step_clock(301_000),
+        }
+        if case == "expired" {
+            world.sweep();
+        }
+        world.settle();
+        let says = |world: &mut World, who: &str, id: &str| {
+            let sender = format!("\"senderId\":{who:?}");
+            let report = world.inject(&event_in(("net", "C", Some("t")), (id, "qu1 1", &sender), ""));
+            world.settle();
+            report
+        };
+        let report = says(&mut world, "ann", "a1");
+        assert_eq!((report.outcome, report.reason), (Outcome::Consumed, Some(Reason::Answer)), "{case}");
+        assert!(outbound(&world, |outbound| outbound.text == words).is_some(), "{case}: {words}");
+        assert_ne!(says(&mut world, "eve", "a2").reason, Some(Reason::Answer), "{case}: a stranger learns nothing");
+    }
 }
 
 /// No run is left that could receive the answer or the failure.

@@ -44,7 +44,7 @@ pub(crate) fn answer(tx: &mut Tx<'_, '_>, event: &InboundEvent) -> Result<Option
     }
     asked.sort_by_key(|(id, _)| std::cmp::Reverse(*id));
     asked.dedup();
-    let taken = respond(tx, &asked, &wanted, &by, text)? || tell_closed(tx, &event.source, &asked, &wanted, &by)?;
+    let taken = respond(tx, &asked, &wanted, &by, text)? || tell_closed(tx, &event.source, &wanted, &by)?;
     if !taken {
         return Ok(None);
     }
@@ -149,17 +149,8 @@ fn shown_choices(
 }
 
 /// Tells a person that the card they name is closed. Otherwise their answer would go to an agent.
-fn tell_closed(
-    tx: &mut Tx<'_, '_>,
-    source: &Address,
-    asked: &[(OutboundId, PromptSubject)],
-    wanted: &Form,
-    by: &UserId,
-) -> Result<bool> {
+fn tell_closed(tx: &mut Tx<'_, '_>, source: &Address, wanted: &Form, by: &UserId) -> Result<bool> {
     let Form::Named(choice) = wanted else { return Ok(false) };
-    if asked.iter().any(|(_, matter)| *matter == choice.card) {
-        return Ok(false);
-    }
     let Some(text) = cards::closed(tx, choice.card, by, source)? else { return Ok(false) };
     let place = direct::on_terminal(by).unwrap_or_else(|| source.clone());
     notice::say_to(tx, place, None, text)?;

@@ -80,6 +80,12 @@ pub(super) fn closed(tx: &Tx<'_, '_>, card: PromptSubject, by: &UserId, at: &Add
         PromptSubject::Approval(id) => {
             let Some(approval) = tx.db.approvals.get(tx, &id)? else { return Ok(None) };
             let how = match &approval.state {
+                // The next sweep closes it.
+                ApprovalState::Unsent { .. } | ApprovalState::Pending | ApprovalState::Naming { .. }
+                    if approval.expires <= tx.now.wall =>
+                {
+                    "has expired"
+                }
                 ApprovalState::Unsent { .. } | ApprovalState::Pending | ApprovalState::Naming { .. } => {
                     return Ok(None);
                 }
@@ -94,6 +100,7 @@ pub(super) fn closed(tx: &Tx<'_, '_>, card: PromptSubject, by: &UserId, at: &Add
         PromptSubject::Question(id) => {
             let Some(question) = tx.db.questions.get(tx, &id)? else { return Ok(None) };
             let how = match &question.state {
+                QuestionState::Open if question.expires <= tx.now.wall => "has expired",
                 QuestionState::Open => return Ok(None),
                 QuestionState::Answered { .. } => "was already answered",
                 QuestionState::Expired { .. } => "has expired",

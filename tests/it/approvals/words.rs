@@ -1,7 +1,10 @@
 //! Text answers: only the exact words from an approver count; everything else is an ordinary message.
 
+use hearth::model::configure::Change;
+use hearth::model::entity::Folder;
 use hearth::model::message::Reason;
 use hearth::model::report::Outcome;
+use hearth::model::{Millis, UserId};
 
 use super::ground::{GROUP, Ground};
 
@@ -191,6 +194,46 @@ fn an_answer_to_a_decided_card_says_that_it_was_decided() {
     assert_eq!((to.as_str(), said.as_str()), ("terminal/@1000", "ap1 was already approved."));
     // A person who may not decide learns nothing: their text is an ordinary message.
     assert_eq!(ground.says_in(("telegram", "chat-123", None), ("s1", "ap1 1"), MENTION).outcome, Outcome::Routed);
+}
+
+/// In whatever way a card was closed, an answer to it is no message for the agent. One that is overdue counts as closed,
+/// also before the sweep that closes it.
+#[test]
+fn an_answer_to_a_card_that_is_closed_in_any_way_says_how() {
+    let week = Millis::days(7);
+    let close = |ground: &mut Ground, how: &str| match how {
+        "rejected" => drop(ground.says_in(("terminal", "main", None), ("1000", "ap1 2"), MENTION)),
+        "overdue" => ground.world.pass(week),
+        "expired" => {
+            ground.world.pass(week);
+            ground.world.sweep();
+            ground.world.settle();
+        }
+        _ => {
+            let member = Change::AddMember(Folder::new("main").unwrap(), UserId::parse("telegram:s1").unwrap());
+            ground.world.configure(vec![member]).unwrap();
+            ground.world.settle();
+        }
+    };
+    for (how, state, words) in [
+        ("rejected", "rejected", "ap1 was already rejected."),
+        ("overdue", "pending", "ap1 has expired."),
+        ("expired", "expired", "ap1 has expired."),
+        ("withdrawn", "superseded", "ap1 is no longer needed."),
+    ] {
+        let mut ground = Ground::of(TERMINAL);
+        ground.says("s1", "one");
+        close(&mut ground, how);
+        for text in ["ap1 1", "ap1 2"] {
+            let report = ground.says_in(("terminal", "main", None), ("1000", text), MENTION);
+            assert_eq!((report.outcome, report.reason), (Outcome::Consumed, Some(Reason::Answer)), "{how} {text}");
+            let (to, _, said) = ground.shown().pop().unwrap();
+            assert_eq!((to.as_str(), said.as_str()), ("terminal/@1000", words), "{how} {text}");
+            assert_eq!(ground.states(), [state], "{how} {text}");
+        }
+        let other = ground.says_in(("telegram", "chat-123", None), ("s2", "ap1 1"), MENTION);
+        assert_ne!(other.reason, Some(Reason::Answer), "{how}: a person who may not decide learns nothing");
+    }
 }
 
 #[test]
