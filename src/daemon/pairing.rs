@@ -111,7 +111,7 @@ impl Pairing {
         let sender = direct_sender(event);
         let is_right = sent.as_ref().is_some_and(|sent| sent.is_right(&self.codes));
         match (is_right, sender, &self.state) {
-            (false, _, _) if contains(&event.content.text, &self.codes) => Some(self.exposed()),
+            (false, _, _) if contains(event, &self.codes) => Some(self.exposed()),
             (false, Some(user), PairingState::Open) if sent.is_some() => {
                 self.count_wrong(user);
                 None
@@ -198,10 +198,12 @@ pub(super) fn equal(sent: &str, code: &str) -> bool {
     sent.len() == code.len() && difference == 0
 }
 
-/// Whether a text contains a code anywhere, written with or without dashes and spaces.
-fn contains(text: &str, codes: &Codes) -> bool {
-    let plain: String = text.chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
-    plain.to_ascii_uppercase().contains(&codes.typed) || plain.to_ascii_lowercase().contains(&codes.linked)
+/// Whether a message contains a code anywhere, also in what it quotes, written with or without dashes and spaces.
+fn contains(event: &InboundEvent, codes: &Codes) -> bool {
+    [event.content.text.as_str(), event.content.raw.as_str()].into_iter().any(|text| {
+        let plain: String = text.chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
+        plain.to_ascii_uppercase().contains(&codes.typed) || plain.to_ascii_lowercase().contains(&codes.linked)
+    })
 }
 
 /// All pairings, at most one per channel.

@@ -74,15 +74,20 @@ fn connected() -> (Host, FakeTelegram) {
     telegram::connect(Host::with_program("import sys\nfor line in sys.stdin: pass\n"))
 }
 
-/// No file of the installation holds the code. The recorded requests to Telegram are not part of it.
-fn assert_nowhere(host: &Host, code: &str) {
+/// No file of the installation holds the code, no search finds it, and the daemon's log does not name it. The recorded
+/// requests to Telegram are not part of it.
+fn assert_nowhere(host: &mut Host, code: &str) {
     let found = Command::new("grep").args(["-rlaiF", code]).arg(host.data()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&found.stdout), "", "{code} is in a file");
+    let found = host.run(&["search", code, "--json"], b"");
+    assert!(found.code == Some(0) && !found.stdout.to_uppercase().contains(&code.to_uppercase()), "{found:?}");
+    let log = host.daemon().map(|daemon| daemon.stderr()).unwrap_or_default();
+    assert!(!log.to_uppercase().contains(&code.to_uppercase()), "{log}");
 }
 
 #[test]
 fn the_person_who_sends_the_code_becomes_an_owner_and_is_asked_on_the_phone() {
-    let (host, server) = connected();
+    let (mut host, server) = connected();
     for (number, is_link) in [(1, false), (2, true)] {
         let person = ANN + number;
         let script = Script::start(&host);
@@ -99,8 +104,8 @@ fn the_person_who_sends_the_code_becomes_an_owner_and_is_asked_on_the_phone() {
         assert!(shown[0].contains("received your code"), "{shown:?}");
         let why = host.done(&["why", &number.to_string()], b"");
         assert!(why.contains("hearth channels pair"), "{why}");
-        assert_nowhere(&host, &code);
-        assert_nowhere(&host, &link_code);
+        assert_nowhere(&mut host, &code);
+        assert_nowhere(&mut host, &link_code);
     }
     // An unknown sender addresses the bot: the owner is asked on the phone.
     server.happens(direct(9, BOB, "hello"));
@@ -111,7 +116,7 @@ fn the_person_who_sends_the_code_becomes_an_owner_and_is_asked_on_the_phone() {
 
 #[test]
 fn a_code_in_a_group_makes_no_owner_and_ends() {
-    let (host, server) = connected();
+    let (mut host, server) = connected();
     let script = Script::start(&host);
     let code = script.code();
     server.happens(sent(1, ANN, json!({"id": -5, "type": "group", "title": "All"}), &code));
@@ -120,7 +125,7 @@ fn a_code_in_a_group_makes_no_owner_and_ends() {
     server.happens(direct(2, ANN, &code));
     wait_for("the second message", || server.unconfirmed().is_empty().then_some(()));
     assert!(!owners(&host).contains("telegram:"));
-    assert_nowhere(&host, &code);
+    assert_nowhere(&mut host, &code);
     host.check();
 }
 
@@ -177,7 +182,7 @@ fn the_end_of_the_daemon_or_the_command_ends_the_code() {
     }
     wait_for("both messages", || server.unconfirmed().is_empty().then_some(()));
     assert!(!owners(&host).contains("telegram:"));
-    assert_nowhere(&host, &other);
+    assert_nowhere(&mut host, &other);
     host.check();
 }
 

@@ -93,6 +93,24 @@ fn a_code_that_others_may_have_read_is_void_and_goes_to_no_agent() {
     }
 }
 
+/// A person who answers the message with their code quotes it, and an agent would read that.
+#[test]
+fn a_message_that_quotes_a_code_goes_to_no_agent() {
+    let (pairings, guard) = opened();
+    let code = guard.codes.typed.clone();
+    let quoting = |code: &str| {
+        let raw = format!(r#"{{"text":"did it work?","replyTo":{{"text":"{}-{}"}}}}"#, &code[..4], &code[4..]);
+        let mut event = direct("7", "did it work?");
+        event.content.raw = RawJson::trusted(raw);
+        event
+    };
+    assert_eq!(pairings.compare(&quoting(&wrong(&guard.codes)), NOW), None);
+    assert_eq!(pairings.compare(&direct("7", &code), NOW), Some(PairingCodeUse::Accepted));
+    assert_eq!(pairings.compare(&quoting(&code), NOW), Some(PairingCodeUse::Void));
+    drop(guard);
+    assert_eq!(pairings.compare(&quoting(&code), NOW), Some(PairingCodeUse::Void), "after the pairing");
+}
+
 #[test]
 fn wrong_codes_end_a_pairing_after_five_of_a_sender_or_fifty_of_all() {
     let (pairings, guard) = opened();
