@@ -231,6 +231,9 @@ fn warn_of_networks(configure: &Configure) {
         if let Some(warning) = problems::key_holder(agent, settings) {
             print::warning(&warning);
         }
+        if let Some((found, mend)) = problems::unlisted(agent, settings) {
+            print::warning(&format!("{found}; {mend}"));
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::model::hold_off::{LimitCause, RateLimit};
 use crate::model::id::{AgentId, SessionId};
 use crate::model::incarnation::Phase;
 use crate::model::recall::RecallReach;
+use crate::model::starting_hosts::unlisted_hosts;
 use crate::socket::protocol::{BuildJson, FloodJson};
 use crate::state::{self, InboxKey, Owned, Read, Tables};
 
@@ -278,6 +279,22 @@ pub(super) fn cut_off(agent: &str) -> String {
     )
 }
 
+/// That an agent's program cannot reach the servers of its provider, and the fix.
+pub(super) fn unlisted(agent: &str, settings: &AgentSettings) -> Option<(String, String)> {
+    let hosts: Vec<String> = unlisted_hosts(settings).iter().map(|host| format!("\"{host}\"")).collect();
+    let (provider, hosts) = (settings.provider.as_str(), Some(hosts.join(", ")).filter(|hosts| !hosts.is_empty())?);
+    let found = format!(
+        "agent {agent} cannot reach its model: Hearth has no key of {provider} for it, and its `network` is `listed`"
+    );
+    Some((found, format!("put a key into `env` or, if its program signs in on its own, write `allow = [{hosts}]`")))
+}
+
+/// Agents whose programs cannot reach the servers of their providers, each with the fix.
+pub(super) fn unlisted_agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<(String, String)>, state::Error> {
+    let agents = super::configuration::collect(db, txn)?.agents;
+    Ok(agents.iter().filter_map(|agent| unlisted(agent.folder.as_str(), &agent.settings)).collect())
+}
+
 /// That what was said in one chat of an agent can be asked for in another.
 pub(super) fn wide_recall(agent: &str, settings: &AgentSettings) -> Option<String> {
     (settings.recall == RecallReach::Agent).then(|| {
@@ -342,7 +359,8 @@ pub(super) fn floods(
 /// The message about agents found by [`networks`], if agents run as processes.
 pub(super) fn open_network(agents: &[String]) -> String {
     format!(
-        "agents run as processes, which can reach the whole network: `network` of {} has no effect",
+        "`network` of {} has no effect: agents run as processes, of which an unconfined one, and one with `network = \
+         \"host\"`, reaches everything",
         agents.join(", ")
     )
 }

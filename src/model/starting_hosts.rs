@@ -1,7 +1,9 @@
 //! Hosts that a new agent may reach at first, so that its first day is not a row of questions.
 
-use super::agent::{Preset, ProviderKind};
-use super::host::HostRule;
+use super::access::Network;
+use super::agent::{AgentSettings, Preset, ProviderKind};
+use super::gateway::{Api, bound};
+use super::host::{DEFAULT_PORT, Endpoint, HostPattern, HostRule};
 
 /// Registries of packages.
 const REGISTRIES: [&str; 8] = [
@@ -50,6 +52,25 @@ pub fn starting_hosts(provider: ProviderKind) -> Vec<HostRule> {
     rules(of_provider(provider).iter().chain(&REGISTRIES).chain(&GIT))
 }
 
+/// The hosts of an agent's provider, if its program has to reach them itself and none of them is in the list of hosts to
+/// which its network is limited. What the gateway reaches for it needs no rule.
+#[must_use]
+pub fn unlisted_hosts(settings: &AgentSettings) -> Vec<HostRule> {
+    let has_server = Api::ALL.iter().any(|api| settings.env.iter().any(|(name, _)| name == api.base_variable()));
+    if settings.unconfined || settings.network != Network::Listed || has_server || !bound(settings).is_empty() {
+        return Vec::new();
+    }
+    let is_listed = |rule: &HostRule| match &rule.pattern {
+        HostPattern::Exact(host) => {
+            let to = Endpoint { host: host.clone(), port: rule.port.unwrap_or(DEFAULT_PORT) };
+            settings.allow.iter().any(|allowed| allowed.allows(&to))
+        }
+        HostPattern::Below(_) => false,
+    };
+    let hosts = provider_hosts(settings.provider);
+    if hosts.iter().any(is_listed) { Vec::new() } else { hosts }
+}
+
 fn rules<'a>(hosts: impl Iterator<Item = &'a &'a str>) -> Vec<HostRule> {
     let mut rules: Vec<HostRule> = hosts.filter_map(|host| host.parse().ok()).collect();
     rules.sort();
@@ -60,6 +81,7 @@ fn rules<'a>(hosts: impl Iterator<Item = &'a &'a str>) -> Vec<HostRule> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::agent::EnvValue;
 
     #[test]
     fn every_host_is_a_rule_for_exactly_one_host() {
@@ -71,5 +93,38 @@ mod tests {
             assert!(rules.iter().all(HostRule::is_exact));
             assert!(provider_hosts(provider).iter().all(|rule| rules.contains(rule)));
         }
+    }
+
+    #[test]
+    fn a_program_that_signs_in_on_its_own_needs_its_hosts_in_the_list() {
+        let claude = AgentSettings {
+            provider: ProviderKind::Claude,
+            network: Network::Listed,
+            ..AgentSettings::named("main".to_owned())
+        };
+        let env = |name: &str| vec![(name.to_owned(), EnvValue::Plain("x".to_owned()))];
+        let allow = |host: &str| vec![host.parse().unwrap()];
+        let with = |change: &dyn Fn(&mut AgentSettings)| {
+            let mut settings = claude.clone();
+            change(&mut settings);
+            unlisted_hosts(&settings).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        for (case, change, needs) in [
+            ("no key", &(|_: &mut AgentSettings| {}) as &dyn Fn(&mut AgentSettings), true),
+            ("another host", &|one| one.allow = allow("example.org"), true),
+            ("another port", &|one| one.allow = allow("api.anthropic.com:8443"), true),
+            ("a key that it has itself", &|one| (one.env, one.gateway) = (env("ANTHROPIC_API_KEY"), false), true),
+            ("a key that the gateway has", &|one| one.env = env("ANTHROPIC_API_KEY"), false),
+            ("its own server", &|one| one.env = env("ANTHROPIC_BASE_URL"), false),
+            ("the host", &|one| one.allow = allow("api.anthropic.com"), false),
+            ("all its names", &|one| one.allow = allow("*.anthropic.com"), false),
+            ("a person is asked", &|one| one.network = Network::Ask, false),
+            ("unconfined", &|one| one.unconfined = true, false),
+            ("echo", &|one| one.provider = ProviderKind::Echo, false),
+        ] {
+            let expected: &[&str] = if needs { &["api.anthropic.com"] } else { &[] };
+            assert_eq!(with(change), expected, "{case}");
+        }
+        assert_eq!(with(&|one| one.provider = ProviderKind::Preset(Preset::Codex)).len(), 3);
     }
 }

@@ -95,6 +95,44 @@ fn a_missing_secret_of_an_agent_is_warned_of() {
     assert!(!apply(&with_secret, &["--merge"]).contains("not defined"), "the installation has it");
 }
 
+/// Only agents that no rule holds where agents run as processes are named.
+#[test]
+fn doctor_names_agents_whose_network_has_no_effect_as_processes() {
+    let host = Host::new();
+    let agent = |name: &str, more: &str| format!("{}{more}\n", AGENT.replace("main", name));
+    let agents = [
+        agent("free", "unconfined = true\nnetwork = \"none\""),
+        agent("near", "network = \"host\""),
+        agent("kept", "network = \"listed\""),
+        agent("wide", "unconfined = true"),
+    ];
+    apply(&host, &format!("runtime = \"process\"\n{}", agents.concat()), &[]);
+    let doctor = host.run(&["doctor", "--offline"], b"").stdout;
+    let words = "`network` of free, near has no effect: agents run as processes, of which an unconfined one, and one with \
+                 `network = \"host\"`, reaches everything";
+    assert!(doctor.contains(words), "{doctor}");
+}
+
+/// Without `network`, an untrusted agent reaches what `allow` lists. A program that signs in on its own needs more.
+#[test]
+fn an_agent_that_cannot_reach_its_model_is_warned_of() {
+    let host = Host::new();
+    let claude = "[[agents]]\nfolder = \"main\"\nprovider = \"claude\"\n";
+    let words = "agent main cannot reach its model: Hearth has no key of claude for it, and its `network` is `listed`";
+    let mend = "if its program signs in on its own, write `allow = [\"api.anthropic.com\"]`";
+    for (more, warns) in [
+        ("", true),
+        ("allow = [\"api.anthropic.com\"]\n", false),
+        ("env = { ANTHROPIC_API_KEY = \"env:KEY\" }\n", false),
+        ("trust = \"main\"\n", false),
+    ] {
+        let warned = apply(&host, &format!("{claude}{more}"), &[]).stderr;
+        assert_eq!(warned.contains(&format!("{words}; put a key into `env` or, {mend}")), warns, "{more}: {warned}");
+        let doctor = host.run(&["doctor", "--offline"], b"").stdout;
+        assert_eq!(doctor.contains(words) && doctor.contains(mend), warns, "{more}: {doctor}");
+    }
+}
+
 #[test]
 fn doctor_recommends_rules_where_an_agent_reaches_everything() {
     let host = Host::new();

@@ -15,10 +15,11 @@ pub(super) fn runtime(paths: &Paths, reader: &Reader, daemon: Option<&DaemonStat
         let contained = daemon.is_some_and(|daemon| daemon.runtime == RuntimeKind::Podman.as_str());
         let cut_off = problems::cut_off_agents(db, txn, contained || has_networks)?;
         let (closed, holders) = (problems::networks(db, txn)?, problems::key_holders(db, txn)?);
-        let open = problems::open_agents(db, txn)?;
-        Ok::<_, state::Error>((db.settings.get(txn, &())?.unwrap_or_default(), closed, cut_off, holders, open))
+        let (open, unlisted) = (problems::open_agents(db, txn)?, problems::unlisted_agents(db, txn)?);
+        let settings = db.settings.get(txn, &())?.unwrap_or_default();
+        Ok::<_, state::Error>((settings, closed, cut_off, holders, open, unlisted))
     });
-    let (settings, closed, cut_off, holders, open) = match looked {
+    let (settings, closed, cut_off, holders, open, unlisted) = match looked {
         Ok(found) => found,
         Err(error) => {
             return vec![bad("runtime", CheckStatus::Fail, error.to_string(), "`hearth check` shows details")];
@@ -48,6 +49,7 @@ pub(super) fn runtime(paths: &Paths, reader: &Reader, daemon: Option<&DaemonStat
         let mend = format!("`hearth agents set {agent} --network open`");
         bad("network", CheckStatus::Warn, problems::cut_off(agent), mend)
     }));
+    checks.extend(unlisted.into_iter().map(|(found, mend)| bad("network", CheckStatus::Warn, found, mend)));
     checks.extend(open.iter().map(|agent| {
         let found = format!("agent {agent} reaches everything, because its `network` is `open`");
         let mend =
