@@ -222,7 +222,11 @@ fn the_report_says_what_agents_can_write_and_what_whatsapp_needs() {
     );
     let report = import(&host, &root, &["--dry-run"]);
     for folder in ["andy", "bob"] {
-        assert_eq!(note(&report, "agents", folder), "it can write to its own folder, as it could there");
+        let expected = format!(
+            "it can write to its own folder and reach the whole network, as it could there; `hearth agents set {folder} \
+             --network ask` has a person asked about new hosts"
+        );
+        assert_eq!(note(&report, "agents", folder), expected);
     }
     for (channel, chat, page) in [
         ("whatsapp", "whatsapp/whatsapp:120@g.us", "whatsapp"),
@@ -238,9 +242,19 @@ fn the_report_says_what_agents_can_write_and_what_whatsapp_needs() {
         assert!(Path::new(&page).is_file(), "{page}");
     }
     let text = host.done(&["import", "nanoclaw", root.to_str().unwrap()], b"");
-    for part in ["it can write to its own folder", "whatsapp needs a bridge", "[channels.whatsapp]"] {
+    for part in
+        ["it can write to its own folder and reach the whole network", "whatsapp needs a bridge", "[channels.whatsapp]"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
+    // It is true, and so is the way to narrow it.
+    let network = || {
+        let shown: Value = serde_json::from_str(&host.done(&["agents", "show", "andy", "--json"], b"")).unwrap();
+        shown["network"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(network(), "open");
+    host.done(&["agents", "set", "andy", "--network", "ask"], b"");
+    assert_eq!(network(), "ask");
 }
 
 /// An imported agent has no more trust than it had: not the directory that trusted agents share.

@@ -77,7 +77,10 @@ fn agents(found: &Inventory, known: &Known, plan: &mut ImportPlan) {
         let here = known.agents.iter().find(|(here, _)| here == folder);
         let Some((_, here)) = here else {
             plan.changes.push(Change::PutAgent(folder.clone(), settings.clone()));
-            let mut note = "it can write to its own folder, as it could there".to_owned();
+            let mut note = format!(
+                "it can write to its own folder and reach the whole network, as it could there; `hearth agents set {folder} \
+                 --network ask` has a person asked about new hosts"
+            );
             if found.config_files.contains(folder) {
                 note +=
                     &format!("; its settings are those of groups/{folder}/{CONFIG_FILE}, which it could write as well");
