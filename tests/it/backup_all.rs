@@ -86,7 +86,13 @@ fn everything_comes_back_while_the_daemon_ran_on() {
     for part in ["secrets/main.KEY", "log in again", "groups/main/passwd", "new installation"] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    for path in ["groups/main/CLAUDE.local.md", "homes/main/.claude/projects/t.jsonl", "trusted/rules.md"] {
+    for path in [
+        "groups/main/CLAUDE.local.md",
+        "homes/main/.claude/projects/t.jsonl",
+        "trusted/rules.md",
+        "skills/web/SKILL.md",
+        "hearth.toml",
+    ] {
         assert_eq!(std::fs::read(new.join(path)).unwrap(), std::fs::read(host.data().join(path)).unwrap(), "{path}");
     }
     let shard = names(&host.data().join("files")).remove(0);
@@ -102,6 +108,45 @@ fn everything_comes_back_while_the_daemon_ran_on() {
     host.done(&["restore", text(&path_of(&kept)), "--into", text(&with)], b"");
     assert_eq!(std::fs::read_to_string(with.join("secrets/main.KEY")).unwrap(), "sk-1");
     assert!(with.join("homes/main/.claude/.credentials.json").exists());
+}
+
+/// What an agent left in its folder and its home is neither followed nor made anew elsewhere, and the command says what
+/// it skipped.
+#[test]
+fn hostile_directories_of_agents_harm_neither_backup_nor_restore() {
+    let host = lived();
+    let outside = host.path("outside");
+    std::fs::write(&outside, "outside").unwrap();
+    let mut skipped = vec!["groups/main/passwd".to_owned()];
+    for tree in ["groups/main", "homes/main"] {
+        let at = |name: &str| host.data().join(tree).join(name);
+        symlink("../../../outside", at("out")).unwrap();
+        std::fs::hard_link(&outside, at("twin")).unwrap();
+        let (mode, here) = (rustix::fs::Mode::from_raw_mode(0o600), rustix::fs::CWD);
+        rustix::fs::mknodat(here, at("fifo"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        skipped.extend(["out", "twin", "fifo"].map(|name| format!("{tree}/{name}")));
+        if rustix::process::geteuid().is_root() {
+            let null = rustix::fs::makedev(1, 3);
+            rustix::fs::mknodat(here, at("null"), rustix::fs::FileType::CharacterDevice, mode, null).unwrap();
+            skipped.push(format!("{tree}/null"));
+        }
+        std::fs::write(at("set-id"), "program").unwrap();
+        std::fs::set_permissions(at("set-id"), std::fs::Permissions::from_mode(0o6755)).unwrap();
+    }
+    let answer = backup(&host, &[]);
+    let mut named: Vec<&str> =
+        answer["skipped"]["names"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
+    named.sort_unstable();
+    skipped.sort_unstable();
+    assert_eq!(named, skipped);
+    let new = host.path("new");
+    host.done(&["restore", text(&path_of(&answer)), "--into", text(&new)], b"");
+    for tree in ["groups/main", "homes/main"] {
+        let left: Vec<String> = names(&new.join(tree)).into_iter().filter(|name| !name.contains(['.', '_'])).collect();
+        assert_eq!(left, ["set-id"], "{tree}");
+        assert_eq!(std::fs::metadata(new.join(tree).join("set-id")).unwrap().mode() & 0o7777, 0o755, "{tree}");
+    }
+    assert_eq!(std::fs::read_to_string(&outside).unwrap(), "outside");
 }
 
 #[test]

@@ -476,6 +476,9 @@ fn the_first_terminal_says_who_answers_what_to_do_next_and_what_can_be_typed() {
     terminal.wait_stdout("talking to main");
     terminal.type_line("/help");
     terminal.wait_stdout("what you can type:");
+    terminal.type_line("!tool Search - 3s");
+    terminal.wait_stdout("main is working, ");
+    terminal.wait_stdout(", using Search");
     terminal.type_line("/login");
     terminal.wait_stdout("the message was not accepted: this command is never sent to agents");
     terminal.type_line(" Exit ");

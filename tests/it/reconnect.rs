@@ -277,3 +277,50 @@ fn a_changed_secret_of_a_webhook_is_read_when_the_file_is_applied() {
     assert_eq!(status("second"), Some(200), "what works goes on");
     host.stop();
 }
+
+/// A bridge that accepts two tokens.
+const BRIDGE: &str = r#"
+import json, os, socket, sys
+hearth = socket.socket(fileno=int(os.environ["HEARTH_BRIDGE_FD"]))
+lines = hearth.makefile(encoding="utf-8")
+def send(frame):
+    hearth.sendall(json.dumps(frame).encode() + b"\n")
+if json.loads(lines.readline())["hello"]["secrets"]["token"] not in ("first", "second"):
+    send({"failed": {"why": "the token is not accepted", "until": "changed"}})
+    sys.exit()
+send({"ready": {"protocol": 1, "program": "test 1", "me": {"id": "bot"},
+                "capabilities": {"choice": "numbers", "idempotency": {"kind": "always"}}}})
+for line in lines:
+    frame = json.loads(line)
+    if "ping" in frame:
+        send({"pong": frame["ping"]})
+"#;
+
+/// The file with a bridge's token has another content, and its settings are the same.
+#[test]
+fn a_changed_token_of_a_bridge_is_tried_at_once_when_the_file_is_applied() {
+    let mut host = Host::with_echo();
+    let (program, token) = (host.path("bridge.py"), host.path("token"));
+    std::fs::write(&program, BRIDGE).unwrap();
+    set(&host, "wrong");
+    let file = format!(
+        "schema = 1\n[channels.net]\ntype = \"bridge\"\ncommand = [\"python3\", \"{}\"]\ntoken = \"file:{}\"\n",
+        program.display(),
+        token.display()
+    );
+    host.apply(&file);
+    host.start();
+    let down = wait_state(&host, "down");
+    assert!(down["why"].as_str().unwrap().contains("the token is not accepted"), "{down}");
+    for (content, state) in [("first", "up"), ("second", "up"), ("wrong", "down")] {
+        let begun = Instant::now();
+        set(&host, content);
+        let applied = host.done(&["apply", "-"], file.as_bytes());
+        assert!(applied.contains("channel net: its token changed"), "{content}: {applied}");
+        wait_state(&host, state);
+        assert!(begun.elapsed() < SOON, "{content}: {:?}", begun.elapsed());
+        let applied = host.done(&["apply", "-"], file.as_bytes());
+        assert!(!applied.contains("token changed"), "{content} is the same: {applied}");
+    }
+    host.stop();
+}

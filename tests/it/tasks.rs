@@ -323,3 +323,42 @@ fn the_chat_of_a_task_is_changed_and_removed() {
         assert_eq!(both.code, Some(2), "{both:#?}");
     }
 }
+
+/// When a task runs next is said as people say it, in the agent's time zone.
+#[test]
+fn natural_times_are_read_in_the_time_zone_of_the_agent() {
+    let host = host();
+    host.done(&["agents", "set", "main", "--timezone", "Asia/Tokyo"], b"");
+    let hours = |count: u64| Duration::from_secs(count * 3_600);
+    tasks(&host, &["add", "main", "look", "--every", "1d"]);
+    for command in [&["add", "main", "look"][..], &["set", "ta1"]] {
+        // A minute for a slow machine.
+        let soon = tasks(&host, &[command, &["--at", "+10m"]].concat())["next"].as_str().unwrap().to_owned();
+        assert!(soon > after(Duration::from_secs(540)) && soon <= after(Duration::from_secs(600)), "{soon}");
+        // 8:00 in Tokyo is 23:00 of the day before in UTC.
+        let next = tasks(&host, &[command, &["--at", "tomorrow 8am"]].concat())["next"].as_str().unwrap().to_owned();
+        assert!(next.ends_with("T23:00:00.000Z"), "{next}");
+        assert!(next > after(hours(7)) && next <= after(hours(32)), "{next}");
+        let monday = tasks(&host, &[command, &["--at", "mon 9:00"]].concat());
+        let local = monday["next_local"].as_str().unwrap();
+        assert!(local.contains(" 9:00") && local.ends_with("AM"), "{monday}");
+        let refused = host.run(&[&["tasks"], command, &["--at", "in a while"]].concat(), b"");
+        assert!(refused.code == Some(1), "{refused:?}");
+        assert!(refused.stderr.contains("`in a while` is not a time; write one like +10m, 8am"), "{refused:?}");
+    }
+}
+
+/// The line for people says where the answers go.
+#[test]
+fn adding_a_task_says_where_its_answers_go() {
+    let host = host();
+    let line = |more: &[&str]| {
+        let shown = host.done(&[&["tasks", "add", "main", "look", "--every", "1h"], more].concat(), b"");
+        let line = shown.lines().find_map(|line| line.strip_prefix("answers go to"));
+        line.unwrap_or_else(|| panic!("{shown}")).trim().to_owned()
+    };
+    assert_eq!(line(&[]), "telegram/123");
+    host.done(&["chats", "set", "telegram/123", "--name", "Kitchen"], b"");
+    assert_eq!(line(&["--chat", "telegram/123"]), "Kitchen (telegram)");
+    assert_eq!(line(&["--no-chat"]), "no chat; its tools can send messages");
+}
