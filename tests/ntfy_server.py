@@ -44,7 +44,9 @@ class Server(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
+# Killed and started again, it is where it was.
+port = int(open(os.path.join(here, "port")).read()) if os.path.exists(os.path.join(here, "port")) else 0
+server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Server)
 with open(os.path.join(here, "port.new"), "w") as file:
     file.write(str(server.server_address[1]))
 os.rename(os.path.join(here, "port.new"), os.path.join(here, "port"))

@@ -3,7 +3,9 @@
 
 `serve DIRECTORY HEARTH` listens on a port of this machine and posts what people say to the port HEARTH, in order and each
 again until it is answered; the other words find it by the directory that WEBHOOK_PEOPLE names. `say TEXT`: Ann writes to
-the bot. `heard`: everything that the bot sent, as people see it."""
+the bot. `heard`: everything that the bot sent, as people see it.
+
+It writes down what people say, what Hearth has of it and what the bot sent, so that it can be killed and started again."""
 import base64, hashlib, hmac, json, os, queue, socket, sys, threading, time
 
 HERE = sys.argv[2] if sys.argv[1] == "serve" else os.environ["WEBHOOK_PEOPLE"]
@@ -18,6 +20,16 @@ def write(name, text):
     with open(os.path.join(HERE, name + ".new"), "w") as file:
         file.write(text)
     os.rename(os.path.join(HERE, name + ".new"), os.path.join(HERE, name))
+
+def note(name, what):
+    """One write, so that a kill leaves whole lines."""
+    file = os.open(os.path.join(HERE, name), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.write(file, json.dumps(what).encode() + b"\n")
+    os.close(file)
+
+def noted(name):
+    path = os.path.join(HERE, name)
+    return [json.loads(line) for line in open(path)] if os.path.exists(path) else []
 
 def read(name):
     with open(os.path.join(HERE, name)) as file:
@@ -40,10 +52,9 @@ def request(port, path, value, headers=()):
 
 def sort(port):
     """A queue for each chat: what Hearth puts off of one holds up no other."""
-    number, chats = 0, {}
+    chats = {}
     while True:
-        said = SAID.get()
-        number += 0 if said.get("again") else 1
+        number, said = SAID.get()
         person = said.get("person", "ann")
         if person not in chats:
             chats[person] = queue.Queue()
@@ -65,7 +76,8 @@ def pass_on(port, chat):
                 time.sleep(0.05)  # no answer: the same again
                 continue
             if status != 503:
-                break  # it is stored, or refused for good
+                note("passed", number)  # it is stored, or refused for good
+                break
             time.sleep(int(headers["Retry-After"]))
 
 def shown(asked):
@@ -99,20 +111,26 @@ def shown(asked):
         lines = [card["title"], card["body"], asked["text"]] + ["[%s]" % option["label"] for option in card["options"]]
         FILES.extend([file["name"], base64.b64decode(file["data"]).hex()] for file in asked["files"] if "data" in file)
         lines += ["<%s>" % file["name"] if "data" in file else "(no %s: %s)" % (file["name"], file["error"]) for file in asked["files"]]
-        SHOWN.append("\n".join(line for line in lines if line))
-        BY_ID[asked["id"]] = "b%d" % len(SHOWN)
+        text = "\n".join(line for line in lines if line)
+        note("shown", [asked["id"], text])
+        show(asked["id"], text)
         if asked["threadId"]:
             THREADED.append(asked["text"])
         return 200, {"messageId": BY_ID[asked["id"]]}
+
+def show(id, text):
+    SHOWN.append(text)
+    BY_ID[id] = "b%d" % len(SHOWN)
 
 def people(asked):
     """What a person did, or everything that people see."""
     with LOCK:
         for said in asked.get("say", []):
-            SAID.put(said)
-            LAST.update(said)
+            LAST.update(number=LAST.get("number", 0) + 1, said=said)
+            note("said", said)
+            SAID.put((LAST["number"], said))
         if "again" in asked:
-            SAID.put(dict(LAST, again=True))
+            SAID.put((LAST["number"], LAST["said"]))
         FAULTS.extend(asked.get("faults", []))
         return {"shown": SHOWN, "files": FILES, "reactions": REACTIONS, "previews": PREVIEWS, "threaded": THREADED}
 
@@ -195,8 +213,21 @@ class Network(BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-server = ThreadingHTTPServer(("127.0.0.1", 0), Network)
-server.daemon_threads = True
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_):
+        """A daemon that is killed leaves connections."""
+
+for id, text in noted("shown"):
+    show(id, text)
+passed = set(noted("passed"))
+for number, said in enumerate(noted("said"), 1):
+    LAST.update(number=number, said=said)
+    if number not in passed:
+        SAID.put((number, said))
+port = int(read("port")) if os.path.exists(os.path.join(HERE, "port")) else 0
+server = Server(("127.0.0.1", port), Network)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 threading.Thread(target=sort, args=(int(sys.argv[3]),), daemon=True).start()
 write("secret", SECRET.decode())

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::host::beside::failing;
-use crate::host::bridge_programs::{kill, kit, kit_within, program};
-use crate::host::chaos::{Chaos, words};
+use crate::host::bridge_programs::{self, kill, kit, kit_within, program};
+use crate::host::chaos::{Chaos, settled, words};
 use crate::host::discord::Discord;
 use crate::host::documents::generated;
 use crate::host::mail::Mail;
@@ -279,11 +280,68 @@ fn noticing(host: &mut Host, channel: &str) {
 }
 
 impl Broker {
-    /// What people were sent.
-    fn heard(&self) -> String {
-        let done = self.host.bare("python3").arg(PEOPLE).arg("heard").output().unwrap();
+    /// What people do, and what it shows.
+    fn people(&self, words: &[&str]) -> String {
+        let done = self.host.bare("python3").arg(PEOPLE).args(words).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         String::from_utf8(done.stdout).unwrap()
     }
+
+    /// What people were sent.
+    fn heard(&self) -> String {
+        self.people(&["heard"])
+    }
+}
+
+/// Starts a daemon with a bridge as the channel `net`, and an agent that echoes in one chat there.
+fn echoing(host: &mut Host, bridge: &str, chat: &str) {
+    host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "100".to_owned()));
+    host.apply(&format!(
+        "schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\n[channels.net]\ntype = \"bridge\"\n{bridge}\n\
+         [[chats]]\nchannel = \"net\"\nplatform_id = \"{chat}\"\nunknown_senders = \"public\"\n[[chats.wirings]]\n\
+         agent = \"main\"\nengage = \"pattern\"\npattern = \".\"\n"
+    ));
+    host.start();
+    wait_for("the bridge", || (listed(host)["state"] == "up").then_some(()));
+}
+
+/// A copy of a program, so that a test kills no other's. Another user runs it if this one is root.
+fn copied(program: &Path, to: &Path) -> PathBuf {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(to, mode).unwrap();
+    let copy = to.join(program.file_name().unwrap());
+    std::fs::copy(program, &copy).unwrap();
+    copy
+}
+
+/// The bridge and the daemon are killed and mosquitto is restarted while messages arrive and answers leave. People
+/// recognise repeats by their ids, so that everything is there exactly once.
+#[test]
+fn nothing_is_lost_or_doubled_by_mqtt() {
+    let Some(mut broker) = Broker::start() else {
+        return skipped("there is no mosquitto, so `hearth-mqtt` is not killed in a conversation");
+    };
+    let bridge = copied(&program("mqtt"), broker.directory.path());
+    let settings = broker.settings().replace("\":", "\" =");
+    echoing(&mut broker.host, &format!("command = [\"{}\"]\nsettings = {settings}", bridge.display()), "ann");
+    let chaos = Chaos::new(8);
+    let heard = |broker: &Broker| broker.heard().lines().map(str::to_owned).collect::<Vec<_>>();
+    for (number, burst) in chaos.bursts() {
+        broker.people(&[&["say"], &words(burst)[..]].concat());
+        std::thread::sleep(Duration::from_millis(37 * (number as u64 % 5)));
+        match number % 4 {
+            0 => drop(broker.people(&["restart"])),
+            1 | 2 => bridge_programs::running(&bridge).into_iter().for_each(kill),
+            _ => {
+                broker.host.kill();
+                broker.host.start();
+            }
+        }
+        chaos.follow(number, || heard(&broker), || broker.host.unfinished());
+    }
+    chaos.once(|| heard(&broker), || broker.host.unfinished());
+    assert_eq!(broker.host.rows("bodies").len(), chaos.texts.len(), "each message is stored once");
+    broker.host.check();
 }
 
 /// An agent that cannot be started, a decision that waits, and nothing that can be decided there.
@@ -329,16 +387,34 @@ impl Ntfy {
     fn start() -> Self {
         let mut host = Host::new();
         let directory = directory();
-        let server = host.bare("python3").arg(NTFY_SERVER).arg(directory.path()).stdin(Stdio::null()).spawn().unwrap();
+        let server = Self::serve(&host, directory.path());
         wait_for("the server", || directory.path().join("port").exists().then_some(()));
         host.env.push(("NTFY_TOKEN".to_owned(), "tk_secret".to_owned()));
         host.env.push(("NTFY_PEOPLE".to_owned(), directory.path().display().to_string()));
         Self { host, server, directory }
     }
 
+    fn serve(host: &Host, directory: &Path) -> Child {
+        host.bare("python3").arg(NTFY_SERVER).arg(directory).stdin(Stdio::null()).spawn().unwrap()
+    }
+
+    /// Kills the server and starts it again.
+    fn restart(&mut self) {
+        self.server.kill().unwrap();
+        self.server.wait().unwrap();
+        self.server = Self::serve(&self.host, self.directory.path());
+    }
+
     fn address(&self) -> String {
         let port = std::fs::read_to_string(self.directory.path().join("port")).unwrap();
         format!("http://127.0.0.1:{port}")
+    }
+
+    /// The texts that subscribers got.
+    fn texts(&self) -> Vec<String> {
+        let heard = self.heard();
+        let lines = heard.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.filter_map(|line| line["message"].as_str().map(str::to_owned)).collect()
     }
 
     fn heard(&self) -> String {
@@ -377,6 +453,44 @@ fn notices_go_to_ntfy_by_the_bridge_of_the_documentation() {
     noticing(&mut ntfy.host, &channel);
     wait_for("the notice of a decision", || ntfy.heard().contains("A decision waits (ap1): ").then_some(()));
     assert!(!ntfy.heard().contains("tk_secret"));
+}
+
+/// The bridge, the daemon and the server are killed while answers leave: nothing is lost, and what people see twice says so.
+/// Nothing is read from ntfy, so that the messages come from commands.
+#[test]
+fn nothing_is_lost_by_ntfy_and_repeats_are_marked() {
+    let mut ntfy = Ntfy::start();
+    let bridge = copied(Path::new(NTFY), ntfy.directory.path());
+    let channel = format!(
+        "command = [\"python3\", \"{}\"]\ntoken = \"env:NTFY_TOKEN\"\nsettings = {{ server = \"{}\" }}",
+        bridge.display(),
+        ntfy.address()
+    );
+    echoing(&mut ntfy.host, &channel, "alerts");
+    let chaos = Chaos::new(8);
+    for (number, burst) in chaos.bursts() {
+        let events = burst.iter().map(|text| {
+            let mut event = crate::host::event(text, text);
+            (event["channelType"], event["platformId"]) = ("net".into(), "alerts".into());
+            format!("{event}\n")
+        });
+        ntfy.host.done(&["inject", "--json"], events.collect::<String>().as_bytes());
+        std::thread::sleep(Duration::from_millis(37 * (number as u64 % 5)));
+        match number % 4 {
+            0 => ntfy.restart(),
+            1 | 2 => running(&bridge).into_iter().for_each(kill),
+            _ => {
+                ntfy.host.kill();
+                wait_for("the bridge to end with the daemon", || running(&bridge).is_empty().then_some(()));
+                ntfy.host.start();
+            }
+        }
+        chaos.follow(number, || ntfy.texts(), || ntfy.host.unfinished());
+    }
+    chaos.marked(|| ntfy.texts(), || ntfy.host.unfinished());
+    settled(&ntfy.host);
+    assert_eq!(ntfy.host.rows("bodies").len(), chaos.texts.len(), "each message is stored once");
+    ntfy.host.check();
 }
 
 #[test]
@@ -579,16 +693,9 @@ fn running(file: &Path) -> Vec<u32> {
 
 /// A daemon with the example as the channel `net`, and an agent that echoes in its chat.
 fn connected(net: &mut Net, bridge: &Path) {
-    net.host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "100".to_owned()));
     let (server, bridge) = (net.address(), bridge.display());
-    net.host.apply(&format!(
-        "schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\n[channels.net]\ntype = \"bridge\"\n\
-         command = [\"python3\", \"{bridge}\"]\nsettings = {{ server = \"{server}\" }}\n[[chats]]\nchannel = \"net\"\n\
-         platform_id = \"room\"\nunknown_senders = \"public\"\n[[chats.wirings]]\nagent = \"main\"\n\
-         engage = \"pattern\"\npattern = \".\"\n"
-    ));
-    net.host.start();
-    wait_for("the bridge", || (listed(&net.host)["state"] == "up").then_some(()));
+    let channel = format!("command = [\"python3\", \"{bridge}\"]\nsettings = {{ server = \"{server}\" }}");
+    echoing(&mut net.host, &channel, "room");
 }
 
 fn listed(host: &Host) -> Value {
@@ -660,7 +767,7 @@ fn nothing_is_lost_or_doubled_when_bridge_and_daemon_are_killed() {
     let heard = |net: &Net| net.people(&["heard"]).lines().map(str::to_owned).collect::<Vec<_>>();
     for (number, burst) in chaos.bursts() {
         net.people(&[&["say"], &words(burst)[..]].concat());
-        std::thread::sleep(std::time::Duration::from_millis(37 * (number as u64 % 5)));
+        std::thread::sleep(Duration::from_millis(37 * (number as u64 % 5)));
         match number % 4 {
             1 => running(&bridge).into_iter().for_each(kill),
             3 if number % 8 == 7 => {

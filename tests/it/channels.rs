@@ -5,10 +5,13 @@
 //! other error is shown as down, and is connected again after 2, 5, 10 seconds and so on, without end.
 
 use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::host::channels::{Receiver, SECRET, free_port, post};
+use crate::host::chaos::{Chaos, words};
+use crate::host::webhook::Webhook;
 use crate::host::{Host, Running, wait_for};
 
 /// The data directory of a daemon with an agent that echoes. The webhook's secret is in its environment.
@@ -368,5 +371,31 @@ fn a_daemon_that_stops_asks_bridges_to_come_again() {
     // The channel has no receiver, and the agent is told so as context.
     let asked = host.rows("messages").iter().filter(|row| row["value"]["trigger"] == true).count();
     assert_eq!((host.said(), asked), (vec!["echo: slow".to_owned()], 1));
+    host.check();
+}
+
+/// The daemon and the network behind a webhook are killed while messages arrive and answers leave, and answers to requests
+/// are lost. The network recognises repeated ids, so that everything is there exactly once.
+#[test]
+fn nothing_is_lost_or_doubled_behind_a_webhook() {
+    let mut webhook = Webhook::connected();
+    let chaos = Chaos::new(8);
+    let heard = |webhook: &Webhook| webhook.people(&["heard"]).lines().map(str::to_owned).collect::<Vec<_>>();
+    for (number, burst) in chaos.bursts() {
+        webhook.people(&[&["say"], &words(burst)[..]].concat());
+        std::thread::sleep(Duration::from_millis(37 * (number as u64 % 5)));
+        match number % 4 {
+            0 => drop(webhook.people(&["cut"])),
+            1 => webhook.restart(),
+            _ => {
+                webhook.stand_in.host.kill();
+                webhook.stand_in.host.start();
+            }
+        }
+        chaos.follow(number, || heard(&webhook), || webhook.stand_in.host.unfinished());
+    }
+    chaos.once(|| heard(&webhook), || webhook.stand_in.host.unfinished());
+    let host = &webhook.stand_in.host;
+    assert_eq!(host.rows("bodies").len(), chaos.texts.len(), "each message is stored once");
     host.check();
 }

@@ -1,7 +1,10 @@
 //! A daemon that talks to people on Telegram: what a person types and sees, through crashes and lost answers.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
+use crate::host::chaos::{Chaos, settled};
 use crate::host::fake_llm::FakeLlm;
 use crate::host::fake_telegram::{FakeTelegram, Fault, TOKEN};
 use crate::host::telegram::{PROGRAM, connect, typed, wait_delivered, wait_shown};
@@ -225,6 +228,38 @@ fn what_a_dead_daemon_may_have_said_is_marked_when_it_is_said_again() {
     wait_delivered(&host, 1);
     host.check();
     host.stop();
+}
+
+/// The daemon is killed, Telegram goes away and answers of it are lost while messages arrive and answers leave: nothing is
+/// lost, and what people see twice says so.
+#[test]
+fn nothing_is_lost_by_telegram_and_repeats_are_marked() {
+    let mut host = Host::with_agent("provider = \"echo\"");
+    host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "100".to_owned()));
+    let (mut host, mut server) = connect(host);
+    let chaos = Chaos::new(8);
+    let mut last = 0;
+    for (number, burst) in chaos.bursts() {
+        for text in burst {
+            last += 1;
+            server.happens(typed(last, text));
+        }
+        std::thread::sleep(Duration::from_millis(37 * (number as u64 % 5)));
+        match number % 4 {
+            0 => server.fails("sendMessage", [Fault::LoseAnswer]),
+            1 => server.restart(Duration::from_millis(50)),
+            _ => {
+                host.kill();
+                host.start();
+            }
+        }
+        chaos.follow(number, || server.shown(123), || host.unfinished());
+    }
+    chaos.marked(|| server.shown(123), || host.unfinished());
+    settled(&host);
+    assert_eq!(host.rows("bodies").len(), chaos.texts.len(), "each message is stored once");
+    wait_for("all to be confirmed", || server.unconfirmed().is_empty().then_some(()));
+    host.check();
 }
 
 /// The few lines of `docs/channels.md` that lead from an empty directory to a bot that answers.

@@ -13,8 +13,8 @@ const VARIABLE: &str = "HEARTH_CHAOS";
 const DEATHS_MAX: usize = 400;
 /// Messages that may be unanswered before the next ones. More would become few answers, and long ones.
 const UNANSWERED_MAX: usize = 30;
-/// Begin of a message that people may see twice.
-const MARK: &str = "(sent again, the first attempt may have arrived)";
+/// Begin of a message that people may see twice: Hearth's, and that of the example for ntfy.
+const MARKS: [&str; 2] = ["(sent again, the first attempt may have arrived)", "(again) "];
 /// A second copy would come within moments.
 const MOMENT: Duration = Duration::from_secs(2);
 
@@ -116,7 +116,7 @@ pub(crate) struct Tally {
 impl Tally {
     fn of(texts: &[String], heard: &[String]) -> Self {
         let mut counts: HashMap<&str, [usize; 2]> = texts.iter().map(|text| (text.as_str(), [0, 0])).collect();
-        let is_marked = |answer: &&String| answer.contains(MARK);
+        let is_marked = |answer: &&String| MARKS.iter().any(|mark| answer.contains(mark));
         for answer in heard {
             let kind = usize::from(is_marked(&answer));
             for word in answer.split_whitespace() {

@@ -9,7 +9,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -51,6 +52,7 @@ pub(crate) struct Call {
 pub(crate) struct FakeTelegram {
     address: SocketAddr,
     shared: Arc<Shared>,
+    listening: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
@@ -62,6 +64,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     stopped: bool,
+    /// Open connections, as far as they were not closed yet.
+    lines: Vec<Weak<TcpStream>>,
     /// Whether held calls take effect.
     released: bool,
     token: String,
@@ -84,18 +88,27 @@ impl FakeTelegram {
         let shared = Arc::new(Shared::default());
         shared.lock().next_update = 1_000;
         shared.lock().token = TOKEN.to_owned();
-        let serving = Arc::clone(&shared);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                if serving.lock().stopped {
-                    return;
-                }
-                let serving = Arc::clone(&serving);
-                // A client that hangs up in the middle is no error.
-                std::thread::spawn(move || serve(&stream, &serving).ok());
-            }
-        });
-        Self { address, shared }
+        let listening = Some(listen(listener, Arc::clone(&shared)));
+        Self { address, shared, listening }
+    }
+
+    /// Closes every connection and, for this long, refuses new ones. Calls under way may have taken effect, but their
+    /// answers are lost. What happened until then is known afterwards.
+    pub(crate) fn restart(&mut self, away: Duration) {
+        self.stop();
+        for line in std::mem::take(&mut self.shared.lock().lines).iter().filter_map(Weak::upgrade) {
+            line.shutdown(Shutdown::Both).ok();
+        }
+        std::thread::sleep(away);
+        self.shared.lock().stopped = false;
+        self.listening = Some(listen(TcpListener::bind(self.address).unwrap(), Arc::clone(&self.shared)));
+    }
+
+    fn stop(&mut self) {
+        self.shared.lock().stopped = true;
+        self.shared.changed.notify_all();
+        TcpStream::connect(self.address).ok();
+        self.listening.take().map(JoinHandle::join);
     }
 
     /// Its port, for the script of people.
@@ -182,10 +195,28 @@ impl FakeTelegram {
 
 impl Drop for FakeTelegram {
     fn drop(&mut self) {
-        self.shared.lock().stopped = true;
-        self.shared.changed.notify_all();
-        TcpStream::connect(self.address).ok();
+        self.stop();
     }
+}
+
+/// Serves until the server is stopped.
+fn listen(listener: TcpListener, shared: Arc<Shared>) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let stream = Arc::new(stream);
+            {
+                let mut state = shared.lock();
+                if state.stopped {
+                    return;
+                }
+                state.lines.retain(|line| line.strong_count() > 0);
+                state.lines.push(Arc::downgrade(&stream));
+            }
+            let serving = Arc::clone(&shared);
+            // A client that hangs up in the middle is no error.
+            std::thread::spawn(move || serve(&stream, &serving).ok());
+        }
+    })
 }
 
 impl Shared {

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -16,40 +16,48 @@ use crate::world::directory;
 pub(crate) struct StandIn {
     pub(crate) host: Host,
     server: Child,
+    /// What runs it.
+    words: Vec<String>,
     pub(crate) directory: tempfile::TempDir,
 }
 
 impl StandIn {
     /// Starts a script in Python with further words; the variable tells its other calls where the directory is.
     pub(crate) fn start(script: &str, variable: &str, words: &[&str]) -> Self {
-        let here = |host: &mut Host, here: &str| {
-            host.env.push((variable.to_owned(), here.to_owned()));
-            let mut command = host.bare("python3");
-            command.arg(script);
-            command
-        };
-        Self::begin(script, words, here)
+        Self::begin(&["python3", script], Some(variable), words)
     }
 
     /// Starts a program.
     pub(crate) fn start_program(program: &Path) -> Self {
-        let program = program.to_str().unwrap();
-        Self::begin(program, &[], |host, _| host.bare(program))
+        Self::begin(&[program.to_str().unwrap()], None, &[])
     }
 
-    fn begin(name: &str, words: &[&str], command: impl FnOnce(&mut Host, &str) -> Command) -> Self {
+    fn begin(program: &[&str], variable: Option<&str>, words: &[&str]) -> Self {
         let mut host = Host::new();
         let directory = directory();
         // Bridges are confined, and their programs are copied to it.
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(directory.path(), mode).unwrap();
         let here = directory.path().display().to_string();
-        let mut command = command(&mut host, &here);
-        command.arg("serve").arg(&here).args(words).stdin(Stdio::piped()).stdout(Stdio::null());
-        let server = command.spawn().unwrap();
-        let stand_in = Self { host, server, directory };
-        wait_for(name, || stand_in.path("ready").exists().then_some(()));
+        host.env.extend(variable.map(|variable| (variable.to_owned(), here.clone())));
+        let words: Vec<String> = [program, &["serve", &here], words].concat().into_iter().map(str::to_owned).collect();
+        let server = serve(&host, &words);
+        let stand_in = Self { host, server, words, directory };
+        stand_in.wait();
         stand_in
+    }
+
+    /// Kills the program and starts it again.
+    pub(crate) fn restart(&mut self) {
+        self.server.kill().unwrap();
+        self.server.wait().unwrap();
+        std::fs::remove_file(self.path("ready")).unwrap();
+        self.server = serve(&self.host, &self.words);
+        self.wait();
+    }
+
+    fn wait(&self) {
+        wait_for(&self.words.join(" "), || self.path("ready").exists().then_some(()));
     }
 
     /// A file that the program wrote.
@@ -108,6 +116,10 @@ impl StandIn {
         std::fs::copy(built, &program).unwrap();
         program
     }
+}
+
+fn serve(host: &Host, words: &[String]) -> Child {
+    host.bare(&words[0]).args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
 }
 
 impl Drop for StandIn {
