@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, chown};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use crate::model::id::SessionId;
+use crate::model::incarnation::IncarnationId;
 
 /// Longest path of a socket. The kernel's limit is 107 bytes.
 const PATH_MAX: usize = 100;
@@ -61,11 +61,11 @@ pub(crate) fn remove(directory: &Path, files: &[&str]) {
 }
 
 /// The incarnations of sessions that have directories, which are named `SESSION.INCARNATION`.
-pub(crate) fn incarnations_in(directory: &Path) -> Vec<(SessionId, u32)> {
+pub(crate) fn incarnations_in(directory: &Path) -> Vec<IncarnationId> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let incarnation = |name: &str| {
         let (session, number) = name.split_once('.')?;
-        Some((session.parse().ok()?, number.parse().ok()?))
+        Some(IncarnationId::new(session.parse().ok()?, number.parse().ok()?))
     };
     entries.filter_map(|entry| incarnation(entry.file_name().to_str()?)).collect()
 }

@@ -11,7 +11,7 @@ use super::mailbox_workers::{MailboxWorkers, WorkerContext};
 use super::stop::Stop;
 use super::worker;
 use crate::engine::commit::Engine;
-use crate::model::id::SessionId;
+use crate::model::incarnation::IncarnationId;
 use crate::model::input::Input;
 use crate::state;
 
@@ -73,9 +73,13 @@ fn is_started(inbox: &Inbox, stop: &Stop, mut asked: oneshot::Receiver<InputRepl
 }
 
 /// The live incarnations. Blocks while the store cannot be read, because an empty answer would stop all agents.
-fn live(engine: &Engine, stop: &Stop) -> Vec<(SessionId, u32)> {
+fn live(engine: &Engine, stop: &Stop) -> Vec<IncarnationId> {
+    let id = |(session, number)| IncarnationId::new(session, number);
     loop {
-        match engine.store().read(|db, txn| db.live_incarnations.iter(txn)?.collect::<Result<Vec<_>, state::Error>>()) {
+        let live = engine.store().read(|db, txn| {
+            db.live_incarnations.iter(txn)?.map(|row| row.map(id)).collect::<Result<Vec<_>, state::Error>>()
+        });
+        match live {
             Ok(live) => return live,
             Err(error) => tracing::error!(%error, "cannot list the agents that should run, retrying"),
         }

@@ -24,6 +24,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::agent_socket;
 use crate::gateway::opened::{Binding, Opener};
 use crate::model::id::SessionId;
+use crate::model::incarnation::IncarnationId;
 use crate::model::network::{
     ConnectionSeen, HostWanted, NETWORK_FILES, NETWORK_SOCKET, NetRefusal, NetVerdict, NetworkAccess, NetworkPolicy,
 };
@@ -90,8 +91,6 @@ pub enum Error {
     },
 }
 
-type Key = (SessionId, u32);
-
 /// The way out of a daemon's agents.
 pub struct Egress {
     runtime: Option<Runtime>,
@@ -101,9 +100,9 @@ pub struct Egress {
     slots: Arc<Semaphore>,
     /// How many there are.
     slots_max: u32,
-    open: Mutex<HashMap<Key, Open>>,
+    open: Mutex<HashMap<IncarnationId, Open>>,
     /// Incarnations whose directories an earlier daemon left.
-    left: Mutex<Vec<Key>>,
+    left: Mutex<Vec<IncarnationId>>,
     opener: Option<Arc<Opener>>,
 }
 
@@ -152,11 +151,11 @@ impl Egress {
         policy: NetworkPolicy,
         owner: Option<u32>,
     ) -> Result<NetworkAccess, Error> {
-        let key = (session, incarnation);
-        let place = self.place(key);
+        let incarnation = IncarnationId::new(session, incarnation);
+        let place = self.place(incarnation);
         let failed = |source| Error::Listen { place: place.clone(), source };
         let mut open = lock(&self.open);
-        if let Some(known) = open.get(&key) {
+        if let Some(known) = open.get(&incarnation) {
             known.run.policy.send_replace(Arc::new(policy));
             return Ok(known.access.clone());
         }
@@ -168,10 +167,10 @@ impl Egress {
         let listener = UnixListener::from_std(listener).map_err(failed)?;
         let (hooks, slots) = (Arc::clone(&self.hooks), Arc::clone(&self.slots));
         let known = self.opener.as_ref().map(|opener| Arc::clone(opener.known())).unwrap_or_default();
-        let run = Arc::new(EgressRun::new(key, policy, hooks, self.reach.clone(), slots, known));
+        let run = Arc::new(EgressRun::new(incarnation, policy, hooks, self.reach.clone(), slots, known));
         let (end, ended) = watch::channel(false);
         runtime.spawn(accept(listener, Arc::clone(&run), ended));
-        open.insert(key, Open { end, run, access: access.clone() });
+        open.insert(incarnation, Open { end, run, access: access.clone() });
         Ok(access)
     }
 
@@ -191,7 +190,9 @@ impl Egress {
         let opener = self.opener.as_ref().ok_or("bound secrets are not available")?;
         let (bound, secrets) = opener.bind(binding)?;
         let mut open = lock(&self.open);
-        let known = open.get_mut(&(binding.session, binding.incarnation)).ok_or("the agent has no way out")?;
+        let known = open
+            .get_mut(&IncarnationId::new(binding.session, binding.incarnation))
+            .ok_or("the agent has no way out")?;
         known.access.ports.extend(bound.rules().iter().filter_map(|rule| rule.port));
         known.access.ports.sort_unstable();
         known.access.ports.dedup();
@@ -205,7 +206,7 @@ impl Egress {
     #[must_use]
     pub fn values(&self, session: SessionId) -> Vec<(String, Vec<u8>)> {
         let open = lock(&self.open);
-        let of_session = open.iter().filter(|((known, _), _)| *known == session);
+        let of_session = open.iter().filter(|(run, _)| run.session == session);
         of_session
             .filter_map(|(_, open)| open.access.secrets.as_ref())
             .flat_map(|secrets| secrets.values.all())
@@ -216,15 +217,15 @@ impl Egress {
     /// closed. Returns whether the incarnation has a way out.
     pub fn set_policy(&self, session: SessionId, incarnation: u32, policy: NetworkPolicy) -> bool {
         let open = lock(&self.open);
-        let open = open.get(&(session, incarnation));
+        let open = open.get(&IncarnationId::new(session, incarnation));
         open.inspect(|open| drop(open.run.policy.send_replace(Arc::new(policy)))).is_some()
     }
 
     /// Closes the way out of an incarnation and cuts its connections.
     pub fn close(&self, session: SessionId, incarnation: u32) {
-        let key = (session, incarnation);
-        if lock(&self.open).remove(&key).is_some() {
-            self.remove(key);
+        let run = IncarnationId::new(session, incarnation);
+        if lock(&self.open).remove(&run).is_some() {
+            self.remove(run);
         }
     }
 
@@ -247,19 +248,19 @@ impl Egress {
 
     /// Removes the directories that an earlier daemon left for incarnations that are not live. Call it once, when the
     /// ways of all live incarnations are open.
-    pub fn remove_left(&self, live: &[(SessionId, u32)]) {
+    pub fn remove_left(&self, live: &[IncarnationId]) {
         let left = std::mem::take(&mut *lock(&self.left));
         let open = lock(&self.open);
-        left.into_iter().filter(|key| !live.contains(key) && !open.contains_key(key)).for_each(|key| self.remove(key));
+        left.into_iter().filter(|run| !live.contains(run) && !open.contains_key(run)).for_each(|run| self.remove(run));
     }
 
-    fn place(&self, (session, incarnation): Key) -> PathBuf {
-        self.directory.join(format!("{session}.{incarnation}"))
+    fn place(&self, run: IncarnationId) -> PathBuf {
+        self.directory.join(run.to_string())
     }
 
-    fn remove(&self, key: Key) {
+    fn remove(&self, run: IncarnationId) {
         let files: Vec<&str> = NETWORK_FILES.iter().map(|(name, _)| *name).chain([NETWORK_SOCKET]).collect();
-        agent_socket::remove(&self.place(key), &files);
+        agent_socket::remove(&self.place(run), &files);
     }
 }
 

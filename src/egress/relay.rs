@@ -67,7 +67,8 @@ pub(super) async fn relay(
     seen: &Seen,
     agent: UnixStream,
     upstream: TcpStream,
-    (rest, passing): (Vec<u8>, Passing),
+    rest: Vec<u8>,
+    passing: Passing,
 ) -> Option<NetRefusal> {
     let (from_agent, to_agent) = agent.into_split();
     let (from_server, to_server) = upstream.into_split();

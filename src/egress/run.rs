@@ -12,6 +12,7 @@ use crate::clock::Stopwatch;
 use crate::connections::within_descriptors;
 use crate::gateway::opened::KnownSecrets;
 use crate::model::id::SessionId;
+use crate::model::incarnation::IncarnationId;
 use crate::model::network::{
     Endpoint, HostWanted, Judgement, NetRefusal, NetVerdict, NetworkPolicy, RuleOrigin, is_local, judge,
 };
@@ -76,7 +77,7 @@ pub(super) struct Allowed {
 
 impl EgressRun {
     pub(super) fn new(
-        (session, incarnation): super::Key,
+        run: IncarnationId,
         policy: NetworkPolicy,
         hooks: Arc<Hooks>,
         reach: Reach,
@@ -85,8 +86,8 @@ impl EgressRun {
     ) -> Self {
         let slots = within_descriptors(CONNECTIONS_MAX, PARTS_OF_ONE);
         Self {
-            session,
-            incarnation,
+            session: run.session,
+            incarnation: run.number,
             policy: watch::Sender::new(Arc::new(policy)),
             hooks,
             reach,

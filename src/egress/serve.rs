@@ -130,7 +130,7 @@ pub(super) async fn serve(mut agent: UnixStream, run: Arc<EgressRun>) {
     // A program that is gone needs no connection.
     let Ok(passing) = began else { return };
     let verdict = tokio::select! {
-        refusal = relay(&reached.seen, agent, upstream, (rest, passing)) => refusal.map(NetVerdict::Refused),
+        refusal = relay(&reached.seen, agent, upstream, rest, passing) => refusal.map(NetVerdict::Refused),
         () = run.forbidden(&to, reached.private) => None,
     };
     if let Some(verdict) = verdict {

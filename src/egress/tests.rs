@@ -336,7 +336,7 @@ fn the_next_daemon_listens_where_the_last_one_did() {
     assert!(kept.join("resolv.conf").exists());
     let second = start();
     assert_eq!(open(&second, 1).directory, kept);
-    second.remove_left(&[(SessionId::new(1), 1)]);
+    second.remove_left(&[IncarnationId::new(SessionId::new(1), 1)]);
     assert!(UnixStream::connect(kept.join(NETWORK_SOCKET)).is_ok() && !left.exists());
 }
 

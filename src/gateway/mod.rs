@@ -29,6 +29,7 @@ use crate::connections::ConnectionHandle;
 use crate::model::agent::AgentSettings;
 use crate::model::gateway::{Api, GatewayAddress, ModelAccess, ModelCall, Reach, TurnBegan, bound};
 use crate::model::id::SessionId;
+use crate::model::incarnation::IncarnationId;
 use judge::BoundKey;
 use limits::Limits;
 use listener::AgentListener;
@@ -123,8 +124,6 @@ pub struct OpenedRun<'a> {
     pub reach: Reach,
 }
 
-type Key = (SessionId, u32);
-
 /// The gateway of a daemon.
 pub struct Gateway {
     runtime: Option<Runtime>,
@@ -132,9 +131,9 @@ pub struct Gateway {
     seed: Seed,
     resolve: Resolve,
     directory: PathBuf,
-    open: Mutex<HashMap<Key, Open>>,
+    open: Mutex<HashMap<IncarnationId, Open>>,
     /// Incarnations whose directories an earlier daemon left.
-    left: Mutex<Vec<Key>>,
+    left: Mutex<Vec<IncarnationId>>,
     /// By the agents' folders.
     limits: Mutex<HashMap<String, Arc<Limits>>>,
     /// Gets the values of keys, so that they are found in other requests.
@@ -192,9 +191,9 @@ impl Gateway {
     pub fn open(&self, opening: &OpenedRun<'_>) -> Result<Option<ModelAccess>, Error> {
         let variables = bound(opening.settings);
         let Some(runtime) = self.runtime.as_ref().filter(|_| !variables.is_empty()) else { return Ok(None) };
-        let key = (opening.session, opening.incarnation);
+        let id = IncarnationId::new(opening.session, opening.incarnation);
         let mut open = lock(&self.open);
-        if let Some(known) = open.get(&key) {
+        if let Some(known) = open.get(&id) {
             return Ok(Some(known.access.clone()));
         }
         let placeholder = |variable| self.seed.placeholder(opening.session, opening.incarnation, variable);
@@ -208,19 +207,19 @@ impl Gateway {
         let values = run.values();
         let (end, ended) = watch::channel(false);
         let _within = runtime.enter();
-        let (listener, address) = self.listen(key, opening.reach, &ended)?;
+        let (listener, address) = self.listen(id, opening.reach, &ended)?;
         let proxy = Arc::new(ModelProxy { run, upstream: Arc::clone(&self.upstream) });
         if let Some(listener) = listener {
             runtime.spawn(serve(listener, Arc::clone(&proxy), ended));
         }
         let access = ModelAccess { placeholders, apis, address, values };
-        open.insert(key, Open { _end: end, access: access.clone(), proxy });
+        open.insert(id, Open { _end: end, access: access.clone(), proxy });
         Ok(Some(access))
     }
 
     fn listen(
         &self,
-        key: Key,
+        run: IncarnationId,
         reach: Reach,
         ended: &watch::Receiver<bool>,
     ) -> Result<(Option<AgentListener>, GatewayAddress), Error> {
@@ -232,7 +231,7 @@ impl Gateway {
                 Ok((Some(listener), GatewayAddress::Port(port)))
             }
             Reach::Socket { owner } => {
-                let place = self.place(key);
+                let place = self.place(run);
                 let listener = AgentListener::in_directory(&place, owner, ended.clone());
                 let listener = listener.map_err(|source| Error::Listen { place: place.clone(), source })?;
                 Ok((Some(listener), GatewayAddress::Socket(place)))
@@ -243,31 +242,31 @@ impl Gateway {
     /// A turn began: its requests count from now on. Returns whether the incarnation's address is open.
     pub fn turn_began(&self, turn: &TurnBegan) -> bool {
         let open = lock(&self.open);
-        let open = open.get(&(turn.session, turn.incarnation));
+        let open = open.get(&IncarnationId::new(turn.session, turn.incarnation));
         open.inspect(|open| open.proxy.run.turns.begin(turn)).is_some()
     }
 
     /// Closes the address of an incarnation and cuts its connections. Its placeholders are void from now on.
     pub fn close(&self, session: SessionId, incarnation: u32) {
-        let key = (session, incarnation);
-        let closed = lock(&self.open).remove(&key);
+        let run = IncarnationId::new(session, incarnation);
+        let closed = lock(&self.open).remove(&run);
         if closed.is_some_and(|closed| matches!(closed.access.address, GatewayAddress::Socket(_))) {
-            listener::remove(&self.place(key));
+            listener::remove(&self.place(run));
         }
     }
 
     /// Removes the directories that an earlier daemon left for incarnations that are not live. Call it once, when all
     /// addresses of live incarnations are open.
-    pub fn remove_left(&self, live: &[(SessionId, u32)]) {
+    pub fn remove_left(&self, live: &[IncarnationId]) {
         let left = std::mem::take(&mut *lock(&self.left));
         let open = lock(&self.open);
-        for key in left.into_iter().filter(|key| !live.contains(key) && !open.contains_key(key)) {
-            listener::remove(&self.place(key));
+        for run in left.into_iter().filter(|run| !live.contains(run) && !open.contains_key(run)) {
+            listener::remove(&self.place(run));
         }
     }
 
-    fn place(&self, (session, incarnation): Key) -> PathBuf {
-        self.directory.join(format!("{session}.{incarnation}"))
+    fn place(&self, run: IncarnationId) -> PathBuf {
+        self.directory.join(run.to_string())
     }
 }
 

@@ -466,7 +466,7 @@ fn the_next_daemon_takes_over_entrances_and_removes_others() {
     (world.gateway, world.calls) = start(&world.root, &world.key);
     let again = world.open(1, &settings, SOCKETS);
     assert_eq!((again.placeholders, inode(place)), (access.placeholders.clone(), before));
-    world.gateway.remove_left(&[(SESSION, 1)]);
+    world.gateway.remove_left(&[IncarnationId::new(SESSION, 1)]);
     assert!(place.exists() && !of_dead.exists());
     let program = Program::ask(&access, &post(MESSAGES, &with_key(&access), BODY));
     server.answer("200 OK", "", "{}");

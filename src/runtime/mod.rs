@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::model::entity::{AgentSettings, ProviderKind};
 use crate::model::gateway::{ModelAccess, Reach};
 use crate::model::id::SessionId;
-use crate::model::incarnation::SpecDigest;
+use crate::model::incarnation::{IncarnationId, SpecDigest};
 use crate::model::input::RuntimeEvent;
 use crate::model::mount::Mount;
 use crate::model::network::NetworkAccess;
@@ -117,7 +117,7 @@ pub trait Runtime: Send + Sync {
 
     /// Ends every incarnation of this installation that is not live. Lists what runs before it calls `live`. Blocks
     /// until the runtime has answered. A runtime whose agents cannot outlive it has nothing to do.
-    fn reconcile(&self, _live: &dyn Fn() -> Vec<(SessionId, u32)>) {}
+    fn reconcile(&self, _live: &dyn Fn() -> Vec<IncarnationId>) {}
 
     /// Reports `Outdated` for incarnations whose image is no longer the one that its name refers to. Blocks until the
     /// runtime has answered.

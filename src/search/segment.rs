@@ -52,7 +52,7 @@ impl Writer {
             let used = self.row.as_ref().map_or(0, |row| row.bytes.len());
             let room = ROW_MAX.saturating_sub(used).saturating_sub(term.len()).saturating_sub(ENTRY_HEAD);
             if list.len() <= room {
-                self.entry(term, first.at, (rest.len(), &list));
+                self.entry(term, first.at, rest.len(), &list);
                 break;
             }
             if used > 0 && (room < NARROW || list.len() < ROW_MAX / 2) {
@@ -60,16 +60,16 @@ impl Writer {
                 continue;
             }
             let taken = encode(&mut list, rest, room);
-            self.entry(term, first.at, (taken, &list));
+            self.entry(term, first.at, taken, &list);
             self.end_row();
             rest = rest.get(taken.max(1)..).unwrap_or_default();
         }
         self.list = list;
     }
 
-    fn entry(&mut self, term: &str, at: u32, (texts, list): (usize, &[u8])) {
+    fn entry(&mut self, term: &str, at: u32, texts: usize, list: &[u8]) {
         let row = self.row.get_or_insert_with(|| Row { term: term.to_owned(), at, bytes: Vec::with_capacity(ROW_MAX) });
-        put_entry(&mut row.bytes, &self.last, term, (to_u64(texts), list));
+        put_entry(&mut row.bytes, &self.last, term, to_u64(texts), list);
         term.clone_into(&mut self.last);
     }
 
@@ -91,7 +91,7 @@ impl Writer {
     }
 }
 
-fn put_entry(out: &mut Vec<u8>, before: &str, term: &str, (texts, list): (u64, &[u8])) {
+fn put_entry(out: &mut Vec<u8>, before: &str, term: &str, texts: u64, list: &[u8]) {
     put_text(out, before, term);
     put(out, texts);
     put(out, to_u64(list.len()));
@@ -226,7 +226,7 @@ pub fn without(row: &[u8], term: &str, at: u32) -> Option<Vec<u8>> {
             kept.0 = to_u64(rest.len());
         }
         if kept.0 > 0 {
-            put_entry(&mut out, &last, entries.term(), (kept.0, &kept.1));
+            put_entry(&mut out, &last, entries.term(), kept.0, &kept.1);
             entries.term().clone_into(&mut last);
         }
     }

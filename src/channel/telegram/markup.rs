@@ -30,7 +30,7 @@ pub(super) fn shown(markdown: &str) -> RenderedText {
         if let Some((language, code, after)) = block(rest) {
             let begin = out.here();
             out.push(code);
-            out.mark(begin, json!({ "type": "pre" }), ("language", language));
+            out.mark(begin, json!({ "type": "pre" }), "language", language);
             rest = after;
             continue;
         }
@@ -42,7 +42,7 @@ pub(super) fn shown(markdown: &str) -> RenderedText {
                 let (heading, end) = heading.split_at_checked(heading.trim_end().len()).unwrap_or((heading, ""));
                 let begin = out.here();
                 inline(&mut out, heading.trim_start(), 1);
-                out.mark(begin, json!({ "type": "bold" }), ("", ""));
+                out.mark(begin, json!({ "type": "bold" }), "", "");
                 out.push(end);
             }
             _ => inline(&mut out, line, 0),
@@ -61,27 +61,32 @@ pub(super) fn plain(text: &str) -> RenderedText {
     RenderedText { text: text.to_owned(), ..RenderedText::default() }
 }
 
+/// Start of a range: its offset, and its index before nested entities.
+struct Begin {
+    units: usize,
+    place: usize,
+}
+
 impl RenderedText {
     fn push(&mut self, text: &str) {
         self.text.push_str(text);
         self.units += text.encode_utf16().count();
     }
 
-    /// Start of a range: its offset, and its index before nested entities.
-    fn here(&self) -> (usize, usize) {
-        (self.units, self.entities.len())
+    fn here(&self) -> Begin {
+        Begin { units: self.units, place: self.entities.len() }
     }
 
     /// Adds an entity for the text since `begin`, with one more field if it has a value.
-    fn mark(&mut self, (begin, place): (usize, usize), mut entity: Value, (key, value): (&str, &str)) {
-        let length = self.units - begin;
+    fn mark(&mut self, begin: Begin, mut entity: Value, key: &str, value: &str) {
+        let length = self.units - begin.units;
         if let (Some(fields), true) = (entity.as_object_mut(), length > 0) {
-            fields.insert("offset".to_owned(), json!(begin));
+            fields.insert("offset".to_owned(), json!(begin.units));
             fields.insert("length".to_owned(), json!(length));
             if !value.is_empty() {
                 fields.insert(key.to_owned(), json!(value));
             }
-            self.entities.insert(place, entity);
+            self.entities.insert(begin.place, entity);
         }
     }
 }
@@ -122,7 +127,7 @@ fn inline(out: &mut RenderedText, text: &str, depth: u8) {
             } else {
                 inline(out, stretch.inner, depth + 1);
             }
-            out.mark(begin, json!({ "type": stretch.kind }), ("url", stretch.url));
+            out.mark(begin, json!({ "type": stretch.kind }), "url", stretch.url);
             (before, rest) = (stretch.inner.chars().next_back(), stretch.rest);
         } else if let ('\\', Some(escaped)) = (c, after.chars().next().filter(char::is_ascii_punctuation)) {
             out.push(escaped.encode_utf8(&mut [0; 4]));

@@ -57,7 +57,7 @@ pub(super) fn restore(paths: &Paths, file: &Path, args: &RestoreArgs, json: bool
         target.create()?;
     }
     let unpacking = Unpacking::begin(target.data())?;
-    match unpack(&archive, &target, &unpacking, args, (json, &progress)) {
+    match unpack(&archive, &target, &unpacking, args, json, &progress) {
         Ok(restored) => {
             unpacking.finish();
             drop(progress); // off the screen before the answer
@@ -76,7 +76,8 @@ fn unpack(
     target: &Paths,
     unpacking: &Unpacking,
     args: &RestoreArgs,
-    (json, progress): (bool, &StageBar),
+    json: bool,
+    progress: &StageBar,
 ) -> Result<Restored, Failure> {
     target.create()?;
     archive.unpack(unpacking, Part::Store)?;

@@ -130,7 +130,7 @@ fn blobs(trees: &mut Trees<'_>, source: &Source<'_>) -> Result<(), Error> {
         let found = dir.map(|dir| dir.any_file(OsStr::new(blob.as_str()))).transpose()?.and_then(Result::ok);
         match found {
             None => trees.contents.skip(entry.as_bytes(), "it is missing"),
-            Some((file, stat)) => blob_file(trees, &entry, blob, (file, &stat))?,
+            Some((file, stat)) => blob_file(trees, &entry, blob, file, &stat)?,
         }
     }
     Ok(())
@@ -141,7 +141,7 @@ fn entry_of(blob: &BlobId) -> String {
     format!("files/{}/{name}", name.get(..2).unwrap_or_default())
 }
 
-fn blob_file(trees: &mut Trees<'_>, entry: &str, blob: &BlobId, (mut file, stat): (File, &Stat)) -> Result<(), Error> {
+fn blob_file(trees: &mut Trees<'_>, entry: &str, blob: &BlobId, mut file: File, stat: &Stat) -> Result<(), Error> {
     let digest = match digest(&mut file) {
         Ok(digest) => digest,
         Err(error) => {

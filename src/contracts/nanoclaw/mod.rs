@@ -32,9 +32,15 @@ pub use settings::settings_of;
 use super::dir::{Dir, Kind as Thing};
 use database::Database;
 
-/// Directory and file name of each version's database.
-const V1: (&str, &str) = ("store", "messages.db");
-const V2: (&str, &str) = ("data", "v2.db");
+/// Where a version has its database.
+#[derive(Clone, Copy)]
+struct DatabasePath {
+    dir: &'static str,
+    file: &'static str,
+}
+
+const V1: DatabasePath = DatabasePath { dir: "store", file: "messages.db" };
+const V2: DatabasePath = DatabasePath { dir: "data", file: "v2.db" };
 
 /// Reads the installation in a directory. If both versions exist, the newer one is used.
 ///
@@ -45,11 +51,11 @@ pub fn read(path: &Path, wishes: &Wishes<'_>) -> Result<Inventory, Error> {
     let root = Dir::find(path)?.ok_or_else(none)?;
     let Some(data) = holder(&root, V2)? else {
         let store = holder(&root, V1)?.ok_or_else(none)?;
-        let mut found = v1::read(&root, &Database::open(&store, V1.1)?, wishes)?;
+        let mut found = v1::read(&root, &Database::open(&store, V1.file)?, wishes)?;
         secrets::list(&root, &mut found)?;
         return Ok(found);
     };
-    let mut found = v2::read(&root, &Database::open(&data, V2.1)?, wishes)?;
+    let mut found = v2::read(&root, &Database::open(&data, V2.file)?, wishes)?;
     secrets::list(&root, &mut found)?;
     if matches!(holder(&root, V1), Ok(Some(_))) {
         let why = "the database of version 1 lies beside that of version 2, which is the one that is read";
@@ -59,13 +65,13 @@ pub fn read(path: &Path, wishes: &Wishes<'_>) -> Result<Inventory, Error> {
 }
 
 /// The directory of a database, if the database exists.
-fn holder(root: &Dir, (dir, name): (&str, &str)) -> Result<Option<Dir>, Error> {
-    if root.kind(dir.as_ref())? == Thing::Link {
+fn holder(root: &Dir, place: DatabasePath) -> Result<Option<Dir>, Error> {
+    if root.kind(place.dir.as_ref())? == Thing::Link {
         let why = "it is a link, and links are not followed there; put the directory itself in its place";
-        return Err(Error::Refused { path: root.path().join(dir), why: why.to_owned() });
+        return Err(Error::Refused { path: root.path().join(place.dir), why: why.to_owned() });
     }
-    let Some(dir) = root.dir(dir.as_ref())? else { return Ok(None) };
-    Ok((dir.kind(name.as_ref())? != Thing::Nothing).then_some(dir))
+    let Some(dir) = root.dir(place.dir.as_ref())? else { return Ok(None) };
+    Ok((dir.kind(place.file.as_ref())? != Thing::Nothing).then_some(dir))
 }
 
 /// A nested directory, by components.

@@ -18,6 +18,7 @@ use super::{Error, Events, Runtime, Spec};
 use crate::model::entity::{AgentSettings, ProviderKind};
 use crate::model::gateway::Reach;
 use crate::model::id::SessionId;
+use crate::model::incarnation::IncarnationId;
 use api::{Api, Container};
 pub use error::Unusable;
 pub use info::Info;
@@ -188,7 +189,7 @@ impl Runtime for PodmanRuntime {
         self.order(session, Order::Inquire(incarnation));
     }
 
-    fn reconcile(&self, live: &dyn Fn() -> Vec<(SessionId, u32)>) {
+    fn reconcile(&self, live: &dyn Fn() -> Vec<IncarnationId>) {
         let pipes = handover::all(&self.shared.setup.secrets);
         let Some(found) = self.listed(LISTING) else {
             tracing::warn!(
@@ -197,11 +198,13 @@ impl Runtime for PodmanRuntime {
             return;
         };
         let live = live();
-        for start in pipes.into_iter().filter(|start| !live.contains(&(start.session, start.incarnation))) {
+        for start in
+            pipes.into_iter().filter(|start| !live.contains(&IncarnationId::new(start.session, start.incarnation)))
+        {
             handover::clear(&self.shared.setup.secrets, start);
         }
         let stale = |found: &Container| match (found.session, found.incarnation) {
-            (Some(session), Some(incarnation)) => !live.contains(&(session, incarnation)),
+            (Some(session), Some(incarnation)) => !live.contains(&IncarnationId::new(session, incarnation)),
             _ => true,
         };
         let stale: Vec<String> = found.into_iter().filter(stale).map(|found| found.id).collect();

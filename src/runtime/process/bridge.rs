@@ -386,7 +386,8 @@ fn jailed(jail: &Jail, visible: &Visible, rules: &Rules, launch: &Launch) -> Jai
         variables: &launch.variables,
     };
     let own = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let (passwd, group) = accounts(jail.user.map_or(own, |user| (user, user)), &launch.directory);
+    let (uid, gid) = jail.user.map_or(own, |user| (user, user));
+    let (passwd, group) = accounts(uid, gid, &launch.directory);
     Jailed { program: jail.program.clone(), options: options(&view), passwd, group, user: jail.user }
 }
 

@@ -267,7 +267,7 @@ impl Words {
 
 /// The content of `/etc/passwd` and `/etc/group`: the agent, the users `root` and `nobody`, and no other user of this
 /// machine.
-pub(super) fn accounts((user, group): (u32, u32), home: &Path) -> (String, String) {
+pub(super) fn accounts(user: u32, group: u32, home: &Path) -> (String, String) {
     let home = home.display().to_string().replace([':', '\n'], "_");
     let mut passwd = format!("agent:x:{user}:{group}:agent:{home}:/bin/sh\n");
     let mut groups = format!("agent:x:{group}:\n");
@@ -363,9 +363,9 @@ mod tests {
 
     #[test]
     fn accounts_name_the_agent_and_nobody_else() {
-        let (passwd, group) = accounts((1000, 1000), Path::new("/data/homes/a:b"));
+        let (passwd, group) = accounts(1000, 1000, Path::new("/data/homes/a:b"));
         assert!(passwd.starts_with("agent:x:1000:1000:agent:/data/homes/a_b:/bin/sh\nroot:x:0:"), "{passwd}");
         assert_eq!(group.lines().count(), 3);
-        assert_eq!(accounts((0, 0), Path::new("/h")).0.lines().count(), 2);
+        assert_eq!(accounts(0, 0, Path::new("/h")).0.lines().count(), 2);
     }
 }

@@ -18,7 +18,8 @@ use super::{Error, Events, Runtime, Spec, directory};
 use crate::model::entity::{AgentSettings, Hold, ProviderKind};
 use crate::model::gateway::Reach;
 use crate::model::id::SessionId;
-use registry::{Incarnations, Key, Kill};
+use crate::model::incarnation::IncarnationId;
+use registry::{Incarnations, Kill};
 
 pub mod bridge;
 mod child;
@@ -130,17 +131,17 @@ struct Shared {
 
 impl Shared {
     /// Asks a running incarnation to end, and makes sure that it does. Returns whether the runtime does not know it.
-    fn kill(self: &Arc<Self>, key: Key, grace: Duration) -> bool {
-        match self.table.kill(key) {
+    fn kill(self: &Arc<Self>, run: IncarnationId, grace: Duration) -> bool {
+        match self.table.kill(run) {
             Kill::Nothing => return false,
             Kill::Clear => return true,
             Kill::Hurry => {}
         }
         let shared = Arc::clone(self);
-        let hurry = move || shared.table.hurry(key, grace);
-        if let Err(error) = spawn_thread("end", key, hurry) {
-            tracing::warn!(session = %key.0, %error, "an agent gets no time to stop");
-            self.table.hurry(key, Duration::ZERO);
+        let hurry = move || shared.table.hurry(run, grace);
+        if let Err(error) = spawn_thread("end", run, hurry) {
+            tracing::warn!(session = %run.session, %error, "an agent gets no time to stop");
+            self.table.hurry(run, Duration::ZERO);
         }
         false
     }
@@ -202,20 +203,20 @@ impl ProcessRuntime {
         Err(Error::OpenNetwork { folder, network: settings.network.as_str(), why, advice })
     }
 
-    fn end(&self, key: Key, grace: Duration) {
-        if self.shared.kill(key, grace) {
-            self.clear(key);
+    fn end(&self, run: IncarnationId, grace: Duration) {
+        if self.shared.kill(run, grace) {
+            self.clear(run);
         }
     }
 
-    fn clear(&self, key: Key) {
-        if !self.shared.table.inquire(key) {
+    fn clear(&self, run: IncarnationId) {
+        if !self.shared.table.inquire(run) {
             return;
         }
         let shared = Arc::clone(&self.shared);
-        if let Err(error) = spawn_thread("clear", key, move || run::clear(&shared, key)) {
-            tracing::warn!(session = %key.0, %error, "cannot determine how an agent ended");
-            self.shared.table.forget(key);
+        if let Err(error) = spawn_thread("clear", run, move || run::clear(&shared, run)) {
+            tracing::warn!(session = %run.session, %error, "cannot determine how an agent ended");
+            self.shared.table.forget(run);
         }
     }
 }
@@ -242,35 +243,35 @@ impl Runtime for ProcessRuntime {
     }
 
     fn ensure(&self, spec: Spec) {
-        let key = (spec.session, spec.incarnation);
+        let run = IncarnationId::new(spec.session, spec.incarnation);
         if let Err(error) = self.check_confinement(&spec).and_then(|()| self.check_network(&spec)) {
-            return self.shared.table.refuse(key, error.reason());
+            return self.shared.table.refuse(run, error.reason());
         }
-        if !self.shared.table.begin(key) {
+        if !self.shared.table.begin(run) {
             return;
         }
         let shared = Arc::clone(&self.shared);
-        if let Err(error) = spawn_thread("agent", key, move || run::run(&shared, spec)) {
+        if let Err(error) = spawn_thread("agent", run, move || run::run(&shared, spec)) {
             let exit = crate::model::incarnation::Exit::NotStarted(error.reason());
-            self.shared.table.finish(key, exit, String::new());
+            self.shared.table.finish(run, exit, String::new());
         }
     }
 
     fn kill(&self, session: SessionId, incarnation: u32) {
-        self.end((session, incarnation), self.shared.setup.grace);
+        self.end(IncarnationId::new(session, incarnation), self.shared.setup.grace);
     }
 
     fn kill_now(&self, session: SessionId, incarnation: u32) {
-        self.end((session, incarnation), self.shared.setup.grace.min(MOMENT));
+        self.end(IncarnationId::new(session, incarnation), self.shared.setup.grace.min(MOMENT));
     }
 
     fn inquire(&self, session: SessionId, incarnation: u32) {
-        self.clear((session, incarnation));
+        self.clear(IncarnationId::new(session, incarnation));
     }
 
     fn shut_down(&self) {
-        for key in self.shared.table.close() {
-            self.shared.kill(key, self.shared.setup.grace);
+        for run in self.shared.table.close() {
+            self.shared.kill(run, self.shared.setup.grace);
         }
         if !self.shared.table.wait_empty(SHUT_DOWN) {
             tracing::warn!("some agents are still running");
@@ -281,13 +282,13 @@ impl Runtime for ProcessRuntime {
 /// Dropping the runtime ends its agents but does not wait for them.
 impl Drop for ProcessRuntime {
     fn drop(&mut self) {
-        for key in self.shared.table.close() {
-            self.shared.kill(key, self.shared.setup.grace);
+        for run in self.shared.table.close() {
+            self.shared.kill(run, self.shared.setup.grace);
         }
     }
 }
 
-fn spawn_thread(what: &str, (session, incarnation): Key, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-    let thread = std::thread::Builder::new().name(format!("{what} {session}.{incarnation}"));
+fn spawn_thread(what: &str, run: IncarnationId, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    let thread = std::thread::Builder::new().name(format!("{what} {run}"));
     thread.spawn(work).map(drop).map_err(|source| Error::Thread { source })
 }

@@ -11,6 +11,7 @@ use super::jail::{Jail, View, accounts, options};
 use super::spawn::{Jailed, Launch};
 use super::{Setup, Shared};
 use crate::model::entity::Hold;
+use crate::model::incarnation::IncarnationId;
 use crate::runtime::owner::{give, is_shared, share, show};
 use crate::runtime::redact::Secrets;
 use crate::runtime::{Error, Spec, directory};
@@ -23,8 +24,8 @@ pub(super) fn prepare(shared: &Arc<Shared>, mut spec: Spec) -> Result<(Launch, S
     }
     directory::make(&spec.group_dir)?;
     directory::make(&spec.home_dir)?;
-    let key = (spec.session, spec.incarnation);
-    let stopped = || shared.table.stopped(key);
+    let run = IncarnationId::new(spec.session, spec.incarnation);
+    let stopped = || shared.table.stopped(run);
     let confined = confined(&shared.setup, &spec);
     if confined.as_ref().is_some_and(|confined| confined.rules().user.is_some()) {
         give_away(&spec)?;
@@ -83,6 +84,7 @@ fn jailed(confined: &Confined, spec: &Spec, launch: &Launch) -> Option<Jailed> {
         variables: &launch.variables,
     };
     let own = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let (passwd, group) = accounts(user.map_or(own, |user| (user, user)), &spec.home_dir);
+    let (uid, gid) = user.map_or(own, |user| (user, user));
+    let (passwd, group) = accounts(uid, gid, &spec.home_dir);
     Some(Jailed { program: program.clone(), options: options(&view), passwd, group, user: *user })
 }

@@ -6,11 +6,8 @@ use std::time::Duration;
 
 use super::child::Tree;
 use crate::model::id::SessionId;
-use crate::model::incarnation::Exit;
+use crate::model::incarnation::{Exit, IncarnationId};
 use crate::runtime::registry::{self, Registry};
-
-/// One incarnation of one session.
-pub(super) type Key = (SessionId, u32);
 
 /// State of an incarnation in this runtime.
 pub(super) enum Occupant {
@@ -35,25 +32,26 @@ pub(super) enum Kill {
     Hurry,
 }
 
-type Entries = registry::Entries<Key, Occupant>;
+type Entries = registry::Entries<IncarnationId, Occupant>;
 
 /// Written into the life pipe to ask a runner to end. Any byte would do; scripts read lines.
 const ASK: &[u8] = b"\n";
 
 /// All incarnations that this runtime handles.
-pub(super) type Incarnations = Registry<Key, Occupant>;
+pub(super) type Incarnations = Registry<IncarnationId, Occupant>;
 
 impl Entries {
-    fn gone(&mut self, (session, incarnation): Key, exit: Exit, stderr_tail: String) {
-        self.told.gone(session, incarnation, exit, stderr_tail);
+    fn gone(&mut self, run: IncarnationId, exit: Exit, stderr_tail: String) {
+        self.told.gone(run.session, run.number, exit, stderr_tail);
     }
 
-    fn running(&self, (session, incarnation): Key) {
-        self.told.running(session, incarnation);
+    fn running(&self, run: IncarnationId) {
+        self.told.running(run.session, run.number);
     }
 
     fn of_session(&self, session: SessionId) -> impl Iterator<Item = (u32, &Occupant)> {
-        self.here.range((session, 0)..=(session, u32::MAX)).map(|((_, incarnation), occupant)| (*incarnation, occupant))
+        let all = IncarnationId::new(session, 0)..=IncarnationId::new(session, u32::MAX);
+        self.here.range(all).map(|(run, occupant)| (run.number, occupant))
     }
 
     /// Whether a run of the session holds the session's lock, so that no other run can have left anything.
@@ -61,8 +59,8 @@ impl Entries {
         self.of_session(session).any(|(_, occupant)| matches!(occupant, Occupant::Running { .. } | Occupant::Ending))
     }
 
-    fn refusal(&self, (session, incarnation): Key) -> Option<String> {
-        self.told.refusal(session, incarnation).or_else(|| {
+    fn refusal(&self, IncarnationId { session, number }: IncarnationId) -> Option<String> {
+        self.told.refusal(session, number).or_else(|| {
             self.of_session(session)
                 .find(|(_, occupant)| !matches!(occupant, Occupant::Clearing))
                 .map(|(other, _)| format!("incarnation {other} of {session} is still there"))
@@ -72,73 +70,73 @@ impl Entries {
 
 impl Incarnations {
     /// Whether the caller has to start the incarnation. If not, its outcome is or will be reported.
-    pub(super) fn begin(&self, key: Key) -> bool {
+    pub(super) fn begin(&self, run: IncarnationId) -> bool {
         let mut entries = self.lock();
-        if let Some(occupant) = entries.here.get(&key) {
+        if let Some(occupant) = entries.here.get(&run) {
             if matches!(occupant, Occupant::Running { stop: false, .. }) {
-                entries.running(key);
+                entries.running(run);
             }
             return false;
         }
-        if let Some(refusal) = entries.refusal(key) {
-            entries.gone(key, Exit::NotStarted(refusal), String::new());
+        if let Some(refusal) = entries.refusal(run) {
+            entries.gone(run, Exit::NotStarted(refusal), String::new());
             return false;
         }
-        entries.here.insert(key, Occupant::Starting { stop: false });
+        entries.here.insert(run, Occupant::Starting { stop: false });
         true
     }
 
     /// Reports that an incarnation could not be started.
-    pub(super) fn refuse(&self, key: Key, reason: String) {
+    pub(super) fn refuse(&self, run: IncarnationId, reason: String) {
         let mut entries = self.lock();
-        if !entries.here.contains_key(&key) {
-            entries.gone(key, Exit::NotStarted(reason), String::new());
+        if !entries.here.contains_key(&run) {
+            entries.gone(run, Exit::NotStarted(reason), String::new());
         }
     }
 
     /// Whether the incarnation was asked to stop while it was starting.
-    pub(super) fn stopped(&self, key: Key) -> bool {
-        !matches!(self.lock().here.get(&key), Some(Occupant::Starting { stop: false }))
+    pub(super) fn stopped(&self, run: IncarnationId) -> bool {
+        !matches!(self.lock().here.get(&run), Some(Occupant::Starting { stop: false }))
     }
 
     /// Marks an incarnation as running. Returns whether it was asked to stop meanwhile.
-    pub(super) fn started(&self, key: Key, tree: Arc<Tree>, life: PipeWriter) -> bool {
+    pub(super) fn started(&self, run: IncarnationId, tree: Arc<Tree>, life: PipeWriter) -> bool {
         let mut entries = self.lock();
         let running = Occupant::Running { tree, life: Some(life), stop: false };
-        let before = entries.here.insert(key, running);
-        entries.running(key);
+        let before = entries.here.insert(run, running);
+        entries.running(run);
         matches!(before, Some(Occupant::Starting { stop: true }))
     }
 
     /// Marks the leader as ended. From now on no other thread signals its group, so the leader can be reaped.
-    pub(super) fn leader_ended(&self, key: Key) {
-        self.lock().here.insert(key, Occupant::Ending);
+    pub(super) fn leader_ended(&self, run: IncarnationId) {
+        self.lock().here.insert(run, Occupant::Ending);
         self.changed();
     }
 
     /// Reports an incarnation gone: nothing of it is left.
-    pub(super) fn finish(&self, key: Key, exit: Exit, stderr_tail: String) {
+    pub(super) fn finish(&self, run: IncarnationId, exit: Exit, stderr_tail: String) {
         let mut entries = self.lock();
-        entries.here.remove(&key);
-        entries.gone(key, exit, stderr_tail);
+        entries.here.remove(&run);
+        entries.gone(run, exit, stderr_tail);
         self.changed();
     }
 
     /// Drops an inquiry without an answer. It may be repeated.
-    pub(super) fn forget(&self, key: Key) {
-        self.lock().here.remove(&key);
+    pub(super) fn forget(&self, run: IncarnationId) {
+        self.lock().here.remove(&run);
         self.changed();
     }
 
     /// Whether the caller has to make sure that nothing of the incarnation is left, and report that.
-    pub(super) fn inquire(&self, key: Key) -> bool {
+    pub(super) fn inquire(&self, run: IncarnationId) -> bool {
         let mut entries = self.lock();
-        match entries.here.get(&key) {
-            Some(Occupant::Running { stop: false, .. }) => entries.running(key),
+        match entries.here.get(&run) {
+            Some(Occupant::Running { stop: false, .. }) => entries.running(run),
             Some(_) => {}
-            None if entries.locked(key.0) => entries.gone(key, Exit::Unknown, String::new()),
+            None if entries.locked(run.session) => entries.gone(run, Exit::Unknown, String::new()),
             None => {
-                entries.here.insert(key, Occupant::Clearing);
+                entries.here.insert(run, Occupant::Clearing);
                 return true;
             }
         }
@@ -152,14 +150,14 @@ impl Incarnations {
 
     /// Asks an incarnation to end: its runner reads a byte from the life pipe and ends the agent's program gracefully.
     /// A runner that closed the pipe is killed after the grace period.
-    pub(super) fn kill(&self, key: Key) -> Kill {
-        match self.lock().here.get_mut(&key) {
+    pub(super) fn kill(&self, run: IncarnationId) -> Kill {
+        match self.lock().here.get_mut(&run) {
             Some(Occupant::Starting { stop }) => *stop = true,
             Some(Occupant::Running { life, stop, .. }) if !*stop => {
                 *stop = true;
                 crate::crash::point("ask-end");
                 if let Some(Err(error)) = life.as_mut().map(|life| life.write_all(ASK)) {
-                    tracing::debug!(session = %key.0, %error, "cannot ask an agent to stop");
+                    tracing::debug!(session = %run.session, %error, "cannot ask an agent to stop");
                 }
                 return Kill::Hurry;
             }
@@ -171,10 +169,10 @@ impl Incarnations {
 
     /// Kills the process group unless its leader ends within `grace`. Processes that left the group see the end of the
     /// life pipe.
-    pub(super) fn hurry(&self, key: Key, grace: Duration) {
-        let runs = |entries: &Entries| matches!(entries.here.get(&key), Some(Occupant::Running { .. }));
+    pub(super) fn hurry(&self, run: IncarnationId, grace: Duration) {
+        let runs = |entries: &Entries| matches!(entries.here.get(&run), Some(Occupant::Running { .. }));
         let (mut entries, _) = self.wait_while(grace, runs);
-        if let Some(Occupant::Running { tree, life, .. }) = entries.here.get_mut(&key) {
+        if let Some(Occupant::Running { tree, life, .. }) = entries.here.get_mut(&run) {
             drop(life.take());
             tree.force();
         }

@@ -197,8 +197,7 @@ impl Running {
                 ProcessOutput::Unreadable(why) => return Err(TurnError::Failed(format!("the agent's program {why}"))),
                 ProcessOutput::Line(line) => {
                     is_heard = true;
-                    let told = (&mut self.asked, &mut self.tools);
-                    if let Some(outcome) = take(&line, report, &roots.group, told)? {
+                    if let Some(outcome) = take(&line, report, &roots.group, &mut self.asked, &mut self.tools)? {
                         return Ok(Attempt::Ended(outcome));
                     }
                 }
@@ -286,7 +285,8 @@ fn take(
     line: &str,
     report: &mut Report<'_>,
     dir: &Path,
-    (asked, tools): (&mut BTreeMap<OutId, String>, &mut Tools),
+    asked: &mut BTreeMap<OutId, String>,
+    tools: &mut Tools,
 ) -> Result<Option<Result<(), Failure>>, TurnError> {
     report.progress()?;
     let Some(line) = parse(line) else { return Ok(None) };

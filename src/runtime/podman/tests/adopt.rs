@@ -1,6 +1,7 @@
 //! Containers that another daemon or another program started.
 
 use super::*;
+use crate::model::incarnation::IncarnationId;
 
 #[test]
 fn the_next_daemon_adopts_what_runs_without_its_secrets() {
@@ -13,7 +14,7 @@ fn the_next_daemon_adopts_what_runs_without_its_secrets() {
     let heard = RecordedEvents::default();
     world.runtime = start(&world.install, &heard, world.directory.path());
     assert_eq!(world.containers().len(), 1);
-    world.runtime.reconcile(&|| vec![(ONE, 1)]);
+    world.runtime.reconcile(&|| vec![IncarnationId::new(ONE, 1)]);
     world.runtime.inquire(ONE, 1);
     heard.running(ONE, 1);
     std::fs::write(world.path("session/agent/go"), "").unwrap();
@@ -72,7 +73,7 @@ fn reconciling_ends_what_is_not_live_and_nothing_of_others() {
         // It did not exist yet when the running containers were listed.
         world.ensure(late, 1);
         world.heard.running(late, 1);
-        vec![(ONE, 1)]
+        vec![IncarnationId::new(ONE, 1)]
     });
     let mut left = world.containers();
     left.sort();

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::gateway::{Api, GatewayAddress, ModelAccess};
+use crate::model::incarnation::IncarnationId;
 
 const SECRET: &str = "marked-secret-of-one-test-6b1d";
 const PLAIN: &str = "marked-plain-text-of-one-test-6b1d";
@@ -98,7 +99,7 @@ fn the_next_daemon_ends_what_never_got_its_secrets() {
     wait_until("it runs", || world.inspect(ONE, "{{.State.Running}}") == "true");
     let heard = RecordedEvents::default();
     world.runtime = start(&world.install, &heard, world.directory.path());
-    world.runtime.reconcile(&|| vec![(ONE, 1)]);
+    world.runtime.reconcile(&|| vec![IncarnationId::new(ONE, 1)]);
     assert_eq!(std::fs::read_dir(world.path("secrets")).unwrap().count(), 1);
     world.runtime.inquire(ONE, 1);
     assert!(heard.refused(ONE, 1).contains("before it gave the agent its secrets"));
