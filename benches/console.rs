@@ -25,7 +25,6 @@ const PAGES: usize = 20;
 /// Messages of one measurement of routing.
 const MESSAGES: usize = 2_000;
 
-/// Everything here.
 pub(crate) fn all(asked: &Asked) {
     if !asked.wants(NAME) {
         return;

@@ -22,7 +22,6 @@ pub(crate) const NAME: &str = "gateway";
 const BODY: &str = r#"{"model":"m","max_tokens":16,"messages":[{"role":"user","content":"hello"}]}"#;
 const ANSWER: &str = r#"{"type":"message","model":"m","content":[],"usage":{"input_tokens":3,"output_tokens":4}}"#;
 
-/// Everything here.
 pub(crate) fn all(asked: &Asked) {
     if !asked.wants(NAME) {
         return;

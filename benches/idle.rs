@@ -20,7 +20,6 @@ const BEATS: u64 = 6;
 
 const CONFIGURATION: &str = "schema = 1\n[[agents]]\nfolder = \"one\"\nprovider = \"echo\"\n[[agents]]\nfolder = \"two\"\nprovider = \"echo\"\n";
 
-/// Everything here.
 pub(crate) fn all(asked: &Asked) {
     if !asked.wants(NAME) {
         return;

@@ -19,7 +19,6 @@ pub(crate) struct Case {
     pub(crate) groups: Vec<Vec<Submission>>,
 }
 
-/// Everything here.
 pub(crate) fn all(asked: &Asked) {
     if !asked.wants(NAME) {
         return;

@@ -23,7 +23,6 @@ const ANSWER: &str = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"c
     data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\
     \"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1,\"total_tokens\":4}}\n\ndata: [DONE]\n\n";
 
-/// Everything here.
 pub(crate) fn all(asked: &Asked) {
     if !asked.wants(NAME) {
         return;

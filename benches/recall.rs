@@ -32,7 +32,6 @@ const CONFIGURATION: &str = "schema = 1\n[[agents]]\nfolder = \"a\"\n\
     [[chats]]\nchannel = \"bench\"\nplatform_id = \"c\"\nunknown_senders = \"strict\"\n\
     [[chats.wirings]]\nagent = \"a\"\nengage = \"pattern\"\npattern = \"^never$\"\nignored = \"accumulate\"\n";
 
-/// Everything here.
 pub(crate) fn all(asked: &Asked) {
     if !asked.wants(NAME) {
         return;

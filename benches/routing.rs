@@ -191,7 +191,6 @@ fn ingest(c: &mut Criterion) {
     compare(c, "ingest, a claim and an answer, its use, four budgets", &counted, &answers(true));
 }
 
-/// Everything here.
 pub(crate) fn all(c: &mut Criterion) {
     routing(c);
     approvals(c);

@@ -78,7 +78,6 @@ fn advanced(c: &mut Criterion) {
     compare(c, "1,000 recurrences advanced", &ground, &sweeps(1_000 / SWEEP), (1_000, PAIRS));
 }
 
-/// Everything here.
 pub(crate) fn all(c: &mut Criterion) {
     due(c);
     advanced(c);

@@ -99,7 +99,6 @@ fn fork(c: &mut Criterion) {
     compare(c, "workspace sessions, one fork per commit", &ground, &groups, (groups.len(), PAIRS));
 }
 
-/// Everything here.
 pub(crate) fn all(c: &mut Criterion) {
     find(c);
     append(c);

@@ -22,7 +22,6 @@ const KEEPING: &str = "schema = 1\n[[agents]]\nfolder = \"main\"\n[[agents]]\nfo
     [[chats]]\nchannel = \"bench\"\nplatform_id = \"c\"\n\
     [[chats.wirings]]\nagent = \"main\"\nignored = \"accumulate\"\nsession = \"per-thread\"\n";
 
-/// Everything here.
 pub(crate) fn all(asked: &Asked) {
     if !asked.wants(NAME) {
         return;

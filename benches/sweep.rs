@@ -110,7 +110,6 @@ fn stuck_claims(c: &mut Criterion) {
     group.finish();
 }
 
-/// Everything here.
 pub(crate) fn all(c: &mut Criterion) {
     idle(c);
     young_claims(c);

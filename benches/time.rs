@@ -51,7 +51,6 @@ fn cases() -> Vec<(String, Zone, Timestamp)> {
     (0..EXPRESSIONS).map(case).collect()
 }
 
-/// Everything here.
 pub(crate) fn all(criterion: &mut Criterion) {
     let cases = cases();
     let read: Vec<(Cron, &Zone, Timestamp)> =

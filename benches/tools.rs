@@ -50,7 +50,6 @@ struct Asking {
     answer: Duration,
 }
 
-/// Everything here.
 pub(crate) fn all(asked: &Asked) {
     if !asked.wants(NAME) {
         return;

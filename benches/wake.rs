@@ -25,7 +25,6 @@ const STARTS: usize = 15;
 /// Says when it was started.
 const FLOOR: &str = "echo $EPOCHREALTIME";
 
-/// Everything here.
 pub(crate) fn all(asked: &Asked) {
     if !asked.wants(NAME) {
         return;

@@ -20,7 +20,6 @@ use crate::ground::{Ground, floor, now, place};
 /// Name of this part.
 pub(crate) const NAME: &str = "ways";
 
-/// Everything here.
 pub(crate) fn all(asked: &Asked) {
     if !asked.wants(NAME) {
         return;

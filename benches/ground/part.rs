@@ -70,7 +70,6 @@ pub(crate) fn ms(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1e3)
 }
 
-/// The one in the middle.
 pub(crate) fn middle<T: Ord + Copy>(mut measured: Vec<T>) -> T {
     measured.sort_unstable();
     measured[measured.len() / 2]

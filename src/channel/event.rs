@@ -50,9 +50,7 @@ pub enum BadEvent {
     TooLarge {
         /// The event or its content.
         what: &'static str,
-        /// Its size.
         bytes: usize,
-        /// The limit.
         max: usize,
     },
     /// Not UTF-8.
@@ -77,31 +75,16 @@ pub enum BadEvent {
     },
     /// A required field is missing.
     #[error("{field} is missing; it must be {wanted}")]
-    Missing {
-        /// The field.
-        field: &'static str,
-        /// What it has to be.
-        wanted: &'static str,
-    },
+    Missing { field: &'static str, wanted: &'static str },
     /// A field has the wrong type.
     #[error("{field} is {found}; it must be {wanted}")]
-    WrongType {
-        /// The field.
-        field: &'static str,
-        /// What it has to be.
-        wanted: &'static str,
-        /// What it is.
-        found: &'static str,
-    },
+    WrongType { field: &'static str, wanted: &'static str, found: &'static str },
     /// A text that is not a valid id.
     #[error("{0}; send the id as the platform gives it")]
     Name(#[from] BadName),
     /// The reserved namespace of agents.
     #[error("{field} is `agent`, which is reserved for messages between agents; send the name of a channel")]
-    Agents {
-        /// The field.
-        field: &'static str,
-    },
+    Agents { field: &'static str },
     /// A message kind that is not accepted from outside.
     #[error("message.kind is `{found}`; it must be `chat` or `chat-sdk`, or left out")]
     Kind {

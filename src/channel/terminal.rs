@@ -38,7 +38,6 @@ pub enum TerminalEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Attachment(u64);
 
-/// All terminals.
 pub struct Terminals {
     outcomes: Outcomes,
     state: Mutex<State>,

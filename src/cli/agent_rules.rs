@@ -102,7 +102,6 @@ struct RuleEntry {
     within: Option<String>,
     /// Who allowed it; null for what hearth.toml says.
     by: Option<String>,
-    /// When.
     at: Option<String>,
 }
 

@@ -112,7 +112,6 @@ struct ApprovalJson {
 pub(super) struct ShownJson {
     #[serde(flatten)]
     approval: ApprovalJson,
-    /// The options.
     options: Vec<OptionJson>,
     /// Waiting messages, oldest first.
     messages: Vec<HeldJson>,

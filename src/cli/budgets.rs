@@ -17,7 +17,6 @@ use crate::time::zone::Zone;
 /// A budget in its present period.
 #[derive(Debug, Serialize)]
 pub(super) struct BudgetJson {
-    /// Its name.
     budget: String,
     scope: String,
     per: &'static str,
@@ -113,7 +112,6 @@ pub(super) fn zone_of(settings: Option<&Settings>) -> Zone {
     configured.and_then(|name| Zone::parse(name).ok()).unwrap_or_else(|| zone::or_the_machines(None))
 }
 
-/// All budgets.
 pub(super) fn all(db: &Tables, txn: &Read<'_>) -> Result<Vec<BudgetJson>, state::Error> {
     let now = clock::wall();
     let accounts = accounts(db, txn, now)?;

@@ -216,7 +216,6 @@ fn listen(mut client: Client, events: Mailer<Event>) {
     });
 }
 
-/// A conversation.
 struct Conversation {
     sender: Sender,
     screen: prompt::Screen,
@@ -249,7 +248,6 @@ struct UnrelatedMessages {
     others: Vec<ReceivedMessage>,
 }
 
-/// A received message.
 struct ReceivedMessage {
     id: String,
     speaker: Option<String>,

@@ -149,7 +149,6 @@ pub(super) fn find<'c>(known: &'c Configuration, chat: &ChatRef) -> Result<&'c C
     known.chats.iter().find(same).ok_or_else(|| entity::missing("chat", &chat.to_string()))
 }
 
-/// A chat's address.
 pub(super) fn address(known: &Configuration, chat: &ChatRef) -> Result<Address, Failure> {
     let spec = &find(known, chat)?.spec;
     Ok(Address { channel: spec.channel.clone(), platform_id: spec.platform_id.clone(), thread: None })

@@ -36,7 +36,6 @@ pub(super) struct AgentEntry {
     pub(super) created: Timestamp,
 }
 
-/// A person.
 #[derive(Debug)]
 pub(super) struct UserEntry {
     pub(super) spec: UserSpec,

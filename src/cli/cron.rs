@@ -30,7 +30,6 @@ pub(super) struct NextArgs {
     number: u16,
 }
 
-/// Shows runs.
 pub(super) fn cron(command: &CronCommand, json: bool) -> Done {
     let CronCommand::Next(NextArgs { cron, tz, after, number }) = command;
     let zone = zone::or_the_machines(tz.as_ref());

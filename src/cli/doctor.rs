@@ -44,14 +44,12 @@ const CLOCK_MIN: i64 = 1_735_689_600_000;
 /// How far the newest message may be in the future, in milliseconds.
 const AHEAD_MAX: i64 = 60_000;
 
-/// One check.
 #[derive(Debug, Serialize)]
 struct Check {
     /// Name of the check.
     check: &'static str,
     /// `ok`, `warn` or `fail`.
     result: CheckStatus,
-    /// The finding.
     found: String,
     /// The fix; null if none is needed.
     mend: Option<String>,

@@ -32,7 +32,6 @@ impl Hint {
         Self(text.to_owned())
     }
 
-    /// The text.
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }

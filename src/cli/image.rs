@@ -96,7 +96,6 @@ struct BuiltAnswer {
     images: Vec<BuiltImage>,
 }
 
-/// An image that was built.
 #[derive(Debug, Serialize)]
 pub(super) struct BuiltImage {
     image: String,

@@ -167,7 +167,6 @@ fn place(known: &Configuration, at: &str, wanted: Option<&str>) -> Result<Addres
     Ok(Address { channel: spec.channel.clone(), platform_id: spec.platform_id.clone(), thread })
 }
 
-/// A mute.
 #[derive(Debug, Serialize)]
 struct MuteEntry {
     agent: String,
@@ -228,7 +227,6 @@ fn muted(db: &Tables, txn: &Read<'_>, wanted: Option<&str>) -> Result<Vec<MuteEn
     Ok(all)
 }
 
-/// The note of a mute.
 fn note(note: &RawJson) -> Json {
     serde_json::from_str(note.as_str()).unwrap_or_default()
 }

@@ -38,7 +38,6 @@ pub(super) enum LogFormat {
     Json,
 }
 
-/// The chosen log format.
 static CHOSEN: OnceLock<LogFormat> = OnceLock::new();
 
 /// Prints a note that is not part of the command's output. In JSON format it becomes a JSON line.

@@ -24,7 +24,6 @@ pub(super) struct Gap {
     /// Name of the check.
     pub(super) check: &'static str,
     pub(super) found: String,
-    /// The fix.
     pub(super) mend: String,
 }
 

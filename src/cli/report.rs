@@ -17,7 +17,6 @@ pub(super) struct Report {
     pub(super) failed_starts: Vec<FailedStarts>,
     /// Session state files that need attention.
     pub(super) state_files: Vec<StateFiles>,
-    /// Configured channels.
     pub(super) channels: Vec<ChannelInstance>,
 }
 

@@ -13,7 +13,6 @@ use crate::state::Reader;
 /// JSON output of the self-test.
 #[derive(Debug, Serialize)]
 pub(super) struct SelfTest {
-    /// The tested runtime.
     runtime: String,
     /// Whether agents are isolated there.
     confined: bool,

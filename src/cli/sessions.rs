@@ -96,7 +96,6 @@ pub(super) struct SessionJson {
     live: Option<u32>,
     /// Smallest number that the agent may use for its next message.
     next_number: u64,
-    /// Its provider.
     provider: &'static str,
     /// Its model and effort; null for the provider's default.
     model: Option<String>,

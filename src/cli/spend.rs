@@ -171,7 +171,6 @@ fn count(tokens: u64) -> String {
     }
 }
 
-/// Shows costs.
 pub(super) fn spend(paths: &Paths, args: &SpendArgs, json: bool) -> Done {
     let answer = Reader::open(paths.data())?.read(|db, txn| collect(db, txn, args))?;
     if json {

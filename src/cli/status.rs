@@ -50,7 +50,6 @@ struct Status {
     messages: MessageCounts,
     outbound: OutboundCounts,
     dropped: u64,
-    /// Open approvals.
     approvals: ApprovalCounts,
     /// The longest-waiting message; null if none waits.
     oldest_pending: Option<PendingStatus>,

@@ -165,7 +165,6 @@ struct SessionUse {
 #[derive(Debug, Serialize)]
 struct AgentUse {
     agent: String,
-    /// Its folder.
     folder: u64,
     /// Its home, including transcripts.
     home: u64,

@@ -43,9 +43,7 @@ pub enum BadPlace {
         "{path} belongs to the user with id {owner}, not to {uid}: run Hearth as that user, or choose another directory with --data"
     )]
     Foreign {
-        /// The directory.
         path: String,
-        /// Its owner.
         owner: u32,
         /// The current user.
         uid: u32,
@@ -53,21 +51,14 @@ pub enum BadPlace {
     /// Other users could change its content, or read what must be private.
     #[error("{path} is open to others (its mode is {mode:04o}): run `chmod {mend} {path}`")]
     Open {
-        /// The directory.
         path: String,
-        /// Its permissions.
         mode: u32,
         /// The change that closes it.
         mend: &'static str,
     },
     /// The same for a directory of the system, which other programs need as it is.
     #[error("{path} is open to others (its mode is {mode:04o}): choose a directory of Hearth's own with --data")]
-    OpenSystem {
-        /// The directory.
-        path: String,
-        /// Its permissions.
-        mode: u32,
-    },
+    OpenSystem { path: String, mode: u32 },
     /// Not a directory: a file, a dangling link, a device.
     #[error("{path} is not a directory: move it away, or choose another directory with --data")]
     NotADirectory {
@@ -82,7 +73,6 @@ pub enum BadPlace {
     SocketPath {
         /// The last place that was tried.
         path: String,
-        /// Its length.
         bytes: usize,
     },
     /// The system reported an error.
@@ -90,7 +80,6 @@ pub enum BadPlace {
     Io {
         /// What was tried.
         what: &'static str,
-        /// Where.
         path: String,
         /// The system's error.
         source: io::Error,

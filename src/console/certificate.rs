@@ -34,16 +34,10 @@ const BEFORE: Duration = Duration::from_secs(86_400);
 pub enum CertificateError {
     /// A file cannot be read or written.
     #[error("cannot use {}: {source}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// A file has something else.
     #[error("{} has no {what} as PEM; write the right file in `[console]`", path.display())]
     Content {
-        /// Which.
         path: PathBuf,
         /// What was expected.
         what: &'static str,

@@ -14,7 +14,6 @@ use crate::model::task_command::TaskCommand;
 pub(super) struct Fields {
     /// What to do.
     pub(super) what: &'static str,
-    /// With what.
     pub(super) of: String,
     /// The second part, where there is one.
     pub(super) to: String,

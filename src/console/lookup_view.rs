@@ -15,10 +15,8 @@ pub struct FoundTexts {
     pub problem: Option<String>,
 }
 
-/// A text that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundText {
-    /// Its id.
     pub id: String,
     /// The page with the conversation, or with what happened to it.
     pub page: Option<String>,
@@ -37,7 +35,6 @@ pub struct FoundText {
 /// A piece of an excerpt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpted {
-    /// The text.
     pub text: String,
     /// Whether it is what was searched.
     pub matches: bool,
@@ -48,7 +45,6 @@ pub struct Excerpted {
 pub struct MemoryRow {
     /// The agent's folder.
     pub agent: String,
-    /// Its name.
     pub file: String,
     /// Its length, for people.
     pub size: String,
@@ -68,7 +64,6 @@ pub struct MemoryLines {
 pub struct MemoryEdit {
     /// The agent's folder.
     pub agent: String,
-    /// The file.
     pub file: String,
     /// Number of the line, from 1.
     pub line: usize,

@@ -49,11 +49,8 @@ const CONNECTIONS_MAX: usize = 1_200;
 /// Who a request comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Visitor {
-    /// The session.
     pub session: ConsoleSessionId,
-    /// The person.
     pub user: UserId,
-    /// Their name.
     pub name: Option<String>,
     /// What they may see.
     pub rank: Rank,
@@ -70,7 +67,6 @@ pub struct Visitor {
 /// What a person may see and decide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rank {
-    /// Everything.
     Everything,
     /// What concerns some agents, by their folders: those that the person administers. `talks_to` are those with whom they
     /// may chat.
@@ -128,10 +124,7 @@ pub enum TokenAge {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChatLogin {
     /// The person has to send this code.
-    Waiting {
-        /// The code.
-        code: String,
-    },
+    Waiting { code: String },
     /// This person sent it.
     Proved(UserId),
     /// The code no longer works.
@@ -162,7 +155,6 @@ pub enum Trouble {
     Refused(String),
     /// It was refused because there is too much of it at present.
     TooMany(String),
-    /// It failed.
     Failed(String),
 }
 
@@ -176,7 +168,6 @@ pub struct NewMessage {
     pub agent: String,
     /// Idempotency key of the form.
     pub id: String,
-    /// What.
     pub text: String,
     /// Files that go with it.
     pub files: Vec<UploadedFile>,
@@ -185,9 +176,7 @@ pub struct NewMessage {
 /// A file that a browser may keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Download {
-    /// Its name.
     pub name: String,
-    /// Its bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -371,7 +360,6 @@ impl Listening {
         Ok(Self { entrance: SecuredEntrance::new(entrance, tls), site })
     }
 
-    /// The address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.site.bound

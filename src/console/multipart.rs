@@ -14,7 +14,6 @@ pub struct UploadedFile {
     pub name: String,
     /// Its media type, as the browser gave it.
     pub mime: Option<String>,
-    /// Its bytes.
     pub bytes: Vec<u8>,
 }
 

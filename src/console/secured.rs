@@ -49,7 +49,6 @@ impl Listener for SecuredEntrance {
     }
 }
 
-/// One connection.
 pub(super) struct Secured {
     handle: ConnectionHandle,
     stream: Stream,

@@ -41,7 +41,6 @@ const STYLE: &str = include_str!("assets/style.css");
 const SCRIPT: &str = include_str!("assets/console.js");
 const ICON: &str = include_str!("assets/icon.svg");
 
-/// The console.
 pub(super) struct Console {
     pub(super) site: Site,
     pub(super) host: Arc<dyn Host>,

@@ -25,35 +25,28 @@ pub struct Home {
 /// An agent's folder and name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentName {
-    /// Its folder.
     pub folder: String,
-    /// Its name.
     pub name: String,
 }
 
 /// A run of an agent, or a session that waits for one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// The session.
     pub session: String,
     /// The agent's folder.
     pub agent: String,
-    /// The chat.
     pub chat: String,
     /// What it does, in words.
     pub doing: String,
-    /// Since when.
     pub since: Option<String>,
 }
 
 /// A message, for a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recent {
-    /// Its id.
     pub id: String,
     /// The agent's folder.
     pub agent: String,
-    /// The chat.
     pub chat: String,
     /// The beginning of its text.
     pub text: String,
@@ -73,7 +66,6 @@ pub struct Asked {
 /// An approval, a question, or skipped work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// Its id.
     pub id: String,
     /// `Approval`, `Question` or `Skipped work`.
     pub kind: &'static str,
@@ -93,10 +85,8 @@ pub struct Prompt {
     pub held: Vec<Held>,
 }
 
-/// An option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// Its text.
     pub label: String,
     /// What is submitted.
     pub value: String,
@@ -109,7 +99,6 @@ pub struct Choice {
 pub struct Held {
     /// When it was sent.
     pub said: String,
-    /// Its text.
     pub text: String,
     /// Names of its files.
     pub files: Vec<String>,
@@ -118,7 +107,6 @@ pub struct Held {
 /// The person's chat with an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chat {
-    /// The agent.
     pub agent: AgentName,
     /// The other agents that the person may talk to.
     pub others: Vec<AgentName>,
@@ -135,15 +123,11 @@ pub struct Chat {
 /// A message in a chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Its id.
     pub id: String,
     /// Who wrote it.
     pub by: Author,
-    /// When.
     pub at: Timestamp,
-    /// Its text.
     pub text: String,
-    /// Its files.
     pub files: Vec<LineFile>,
     /// Its state, if that is worth a word.
     pub state: Option<String>,
@@ -154,7 +138,6 @@ pub struct Line {
 /// A file of a message in a chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineFile {
-    /// Its name.
     pub name: String,
     /// Its place among the files of an answer, if it can be downloaded.
     pub download: Option<usize>,
@@ -163,18 +146,14 @@ pub struct LineFile {
 /// Who wrote a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Author {
-    /// The person.
     Person,
     /// The agent, or another one that speaks here.
     Agent(String),
-    /// Hearth.
     Hearth,
 }
 
-/// A button of a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CardButton {
-    /// Its text.
     pub label: String,
     /// What is submitted.
     pub button: Button,
@@ -202,18 +181,15 @@ pub struct Decision {
     pub agent: Option<String>,
     /// What was decided.
     pub decision: String,
-    /// Why.
     pub reason: String,
 }
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// When.
     pub at: Timestamp,
     /// What, in words.
     pub what: String,
-    /// Which kind.
     pub kind: StepKind,
 }
 
@@ -226,7 +202,6 @@ pub enum StepKind {
     Wait,
     /// An agent works.
     Work,
-    /// An answer.
     Answer,
     /// It ended well.
     Done,
@@ -237,13 +212,11 @@ pub enum StepKind {
 /// A topic with tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topic {
-    /// Agents.
     Agents,
     /// Scheduled tasks.
     Tasks,
     /// People, and chats.
     People,
-    /// Costs.
     Spend,
     /// What agents reached, and were refused.
     Network,
@@ -254,11 +227,9 @@ pub enum Topic {
 }
 
 impl Topic {
-    /// All topics.
     pub const ALL: &'static [Self] =
         &[Self::Agents, Self::Tasks, Self::People, Self::Spend, Self::Network, Self::Health, Self::Sessions];
 
-    /// Its heading.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -300,11 +271,9 @@ impl Topic {
 /// A part of a page: a table, or a text if it has no rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Section {
-    /// Its heading.
     pub title: String,
     /// Headings of the columns.
     pub columns: Vec<String>,
-    /// The rows.
     pub rows: Vec<Row>,
     /// What to say below it, or instead of it.
     pub note: Option<String>,
@@ -315,7 +284,6 @@ pub struct Section {
 /// A row of a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Its cells.
     pub cells: Vec<Cell>,
     /// What can be done with it.
     pub buttons: Vec<RowButton>,
@@ -324,7 +292,6 @@ pub struct Row {
 /// A cell of a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// Its text.
     pub text: String,
     /// The page that it leads to.
     pub link: Option<Link>,
@@ -345,10 +312,8 @@ pub enum Link {
     Why,
 }
 
-/// A button of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowButton {
-    /// Its text.
     pub label: String,
     /// What it does.
     pub command: ConsoleCommand,
@@ -368,7 +333,6 @@ pub enum Care {
 /// A form with two fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its heading.
     pub title: &'static str,
     /// The first field.
     pub of: Field,
@@ -392,7 +356,6 @@ pub struct Field {
 /// A button of a form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryButton {
-    /// Its text.
     pub label: &'static str,
     /// What it does, as [`ConsoleCommand`]s are named in forms.
     pub what: &'static str,

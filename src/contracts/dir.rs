@@ -37,7 +37,6 @@ const PRIVATE_FILE: RawMode = 0o600;
 /// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Nothing.
     Nothing,
     File,
     Directory,

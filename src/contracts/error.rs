@@ -18,12 +18,7 @@ pub enum Error {
     },
     /// Something other than the expected kind of file is there.
     #[error("{}: {reason}; move it away", path.display())]
-    Unusable {
-        /// Its path.
-        path: PathBuf,
-        /// What it is.
-        reason: String,
-    },
+    Unusable { path: PathBuf, reason: String },
 }
 
 impl Error {

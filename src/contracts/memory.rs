@@ -14,7 +14,6 @@ const FILE_MAX: u64 = 1 << 20;
 /// Maximum number of a provider's projects, and of files in one.
 const ENTRIES_MAX: usize = 1_000;
 
-/// One file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// Path relative to the agent's folder or home.

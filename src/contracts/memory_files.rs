@@ -62,7 +62,6 @@ impl Shelf {
     }
 }
 
-/// A memory file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryFile {
     /// Its name for people, with the shelf.
@@ -80,13 +79,10 @@ pub struct MemoryFile {
 /// A change that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryChange {
-    /// When.
     pub at: Timestamp,
-    /// In which file.
     pub file: String,
     /// Number of the line that was added, from 1; none if the file only says when it was changed last.
     pub line: Option<usize>,
-    /// The line.
     pub text: String,
 }
 
@@ -104,7 +100,6 @@ pub struct Correction {
 /// An agent whose memory is looked at.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryOf<'a> {
-    /// The installation.
     pub paths: &'a Paths,
     /// The agent's folder.
     pub folder: &'a Folder,

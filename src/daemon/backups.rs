@@ -37,20 +37,16 @@ pub struct LastBackup {
 pub struct GoodBackup {
     /// When it was finished, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Its path.
     pub path: String,
-    /// Its size.
     pub bytes: u64,
     /// Number of entries that are not in it, secrets aside.
     pub skipped: u64,
 }
 
-/// A backup that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedBackup {
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Why.
     pub why: String,
 }
 

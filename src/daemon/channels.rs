@@ -31,9 +31,7 @@ pub(super) use keep::SecretCheck;
 /// State of a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineStatus {
-    /// Its name.
     pub name: ChannelName,
-    /// Its type.
     pub kind: ChannelKind,
     /// State of its connection.
     pub health: Health,
@@ -42,7 +40,6 @@ pub struct LineStatus {
 /// Channels that always exist.
 pub(super) type FixedChannels = BTreeMap<ChannelName, Arc<dyn Channel>>;
 
-/// All channels.
 pub(super) struct Channels {
     context: ChannelContext,
     pairings: Arc<Pairings>,
@@ -120,7 +117,6 @@ impl Channels {
         &self.context.reports
     }
 
-    /// Open pairings.
     pub(super) const fn pairings(&self) -> &Arc<Pairings> {
         &self.pairings
     }

@@ -21,7 +21,6 @@ use crate::runtime::Runtime;
 
 /// The parts of the daemon that effects act on.
 pub(super) struct Executor {
-    /// Mailboxes.
     pub(super) workers: Arc<MailboxWorkers>,
     /// Where agents run.
     pub(super) runtime: Arc<dyn Runtime>,
@@ -31,9 +30,7 @@ pub(super) struct Executor {
     pub(super) removals: BlobGc,
     /// The thread that looks for skip summaries.
     pub(super) skips: Arc<Skips>,
-    /// Speech.
     pub(super) voice: Arc<Voice>,
-    /// Typing indicators.
     pub(super) typing: Arc<Typing>,
     /// Whether anything new may be begun.
     pub(super) stop: Arc<Stop>,

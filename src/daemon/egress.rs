@@ -42,7 +42,6 @@ impl WayOut {
     }
 }
 
-/// Starts the way out.
 pub(super) fn start(
     paths: &Paths,
     metrics: &Arc<Metrics>,

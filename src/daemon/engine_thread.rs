@@ -19,7 +19,6 @@ pub(super) type InputReply = Result<Reply, String>;
 
 /// A queued input.
 pub(super) struct Item {
-    /// The input.
     pub(super) submission: Submission,
     /// Receives the answer, if the sender waits.
     pub(super) answer: Option<oneshot::Sender<InputReply>>,
@@ -36,7 +35,6 @@ pub(super) enum NotNow {
     Stopping,
 }
 
-/// The queue.
 #[derive(Default)]
 pub(super) struct Inbox {
     queues: Mutex<Queues>,

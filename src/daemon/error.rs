@@ -13,16 +13,13 @@ pub enum Error {
     /// The data directory.
     #[error(transparent)]
     Place(#[from] BadPlace),
-    /// The store.
     #[error(transparent)]
     State(#[from] state::Error),
     /// No store may be created there, or the store belongs to another installation.
     #[error(transparent)]
     Refused(#[from] opening::Refusal),
-    /// The mailboxes.
     #[error(transparent)]
     Mailbox(#[from] crate::mailbox::Error),
-    /// The runtime.
     #[error(transparent)]
     Runtime(#[from] crate::runtime::Error),
     /// Containers were requested but are not available.

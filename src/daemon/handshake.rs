@@ -31,18 +31,14 @@ use crate::runtime::{Known, Spec, podman};
 const SESSION: SessionId = SessionId::new(1);
 const INCARNATION: u32 = 1;
 
-/// The agent to ask.
 #[derive(Debug, Clone, Copy)]
 pub struct AskedAgent<'a> {
     /// Name of the installation.
     pub install: &'a str,
-    /// Its settings.
     pub installation: &'a Settings,
     /// The runtime in use.
     pub kind: RuntimeKind,
-    /// The agent's folder.
     pub folder: &'a Folder,
-    /// The agent's settings.
     pub settings: &'a AgentSettings,
 }
 

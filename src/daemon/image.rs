@@ -45,9 +45,7 @@ pub struct Wanted {
 /// An agent, as far as its image is concerned.
 #[derive(Debug, Clone, Copy)]
 pub struct Agent<'a> {
-    /// Installation.
     pub install: &'a str,
-    /// Folder.
     pub folder: &'a str,
     /// Settings of the agent, including its packages.
     pub settings: &'a AgentSettings,
@@ -58,9 +56,7 @@ pub struct Agent<'a> {
 /// An image that was built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Built {
-    /// Its name.
     pub image: String,
-    /// Its id.
     pub id: String,
     /// How long it took.
     pub took: Duration,
@@ -100,7 +96,6 @@ impl Freshness {
 /// An image, or the lack of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Its name.
     pub name: String,
     /// Folder of the agent that it is for; none for the base.
     pub agent: Option<String>,

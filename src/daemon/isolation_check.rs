@@ -11,7 +11,6 @@ pub use crate::runtime::podman::build::{Limited, Tried};
 /// Why the trial could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Podman.
     #[error(transparent)]
     Podman(#[from] build::Error),
     /// A file of the trial.

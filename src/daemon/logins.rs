@@ -30,17 +30,13 @@ const WRONG_FOR: Duration = Duration::from_secs(600);
 const WRONG_MAX: u32 = 50;
 /// Senders whose wrong codes are counted.
 const SENDERS_MAX: usize = 1_000;
-/// The command.
 const COMMAND: &str = "/login";
 
 /// State of a sign-in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LoginState {
     /// Its code was not sent yet.
-    Waiting {
-        /// The code.
-        code: String,
-    },
+    Waiting { code: String },
     /// This person sent it.
     Proved(UserId),
     /// It no longer works.

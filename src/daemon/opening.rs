@@ -79,7 +79,6 @@ pub enum Refusal {
          HEARTH_DATA; if Hearth is to use it all the same, add --new"
     )]
     NotOurs {
-        /// The directory.
         data: String,
         /// What is there.
         found: String,
@@ -93,7 +92,6 @@ pub enum Refusal {
     Gone {
         /// The data directory.
         data: String,
-        /// The installation.
         wanted: Installation,
     },
     /// The daemon was started for one installation, and the store belongs to another one.

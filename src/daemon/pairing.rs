@@ -59,7 +59,6 @@ pub(super) struct Sender {
     pub(super) name: Option<String>,
 }
 
-/// State of a pairing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PairingState {
     /// The code was not sent yet.

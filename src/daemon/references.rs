@@ -10,7 +10,6 @@ use crate::model::voice::SpeechTool;
 use crate::runtime::process::{SecretError, resolve_reference};
 use crate::state::{self, Read, Tables};
 
-/// What a reference is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReferenceUser {
     /// A variable of an agent, or of one of its MCP servers.

@@ -27,7 +27,6 @@ pub(super) struct RuntimeContext<'a> {
 
 /// The runtime of this daemon.
 pub(super) struct Chosen {
-    /// The runtime.
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) choice: RuntimeChoice,
 }

@@ -28,7 +28,6 @@ pub enum Error {
     /// One of Hearth's own names.
     #[error(transparent)]
     Name(#[from] BadName),
-    /// The store.
     #[error(transparent)]
     State(#[from] state::Error),
 }

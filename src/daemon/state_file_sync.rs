@@ -55,7 +55,6 @@ pub(super) struct SyncContext {
     pub(super) engine: Arc<Engine>,
     /// The daemon's stop signal.
     pub(super) stop: Arc<Stop>,
-    /// The clock.
     pub(super) clock: Clock,
     /// Where the folders are.
     pub(super) paths: Paths,

@@ -33,7 +33,6 @@ struct State {
 
 /// What a channel shows of an agent at work.
 pub(super) enum Indicator {
-    /// It works.
     Typing(SessionId, Address),
     /// It uses this tool now, or none.
     Tool(Address, Option<String>),

@@ -55,7 +55,6 @@ impl Search {
     }
 }
 
-/// Searches a head.
 pub(super) fn in_head(values: &Secrets, head: &Head) -> Result<(), NetRefusal> {
     let headers = || head.headers.iter().find_map(|(name, value)| in_header(values, name, value.as_bytes()));
     in_address(values, &head.target).or_else(headers).map_or(Ok(()), |leak| Err(refusal(leak)))

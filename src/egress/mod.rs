@@ -83,12 +83,7 @@ pub enum Error {
     Threads(io::Error),
     /// It cannot listen.
     #[error("cannot listen for the connections of an agent at {}: {source}", place.display())]
-    Listen {
-        /// Where.
-        place: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Listen { place: PathBuf, source: io::Error },
 }
 
 /// The way out of a daemon's agents.

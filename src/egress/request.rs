@@ -154,7 +154,6 @@ fn framing(headers: &[(String, String)]) -> Result<Framing, BadHead> {
 /// What an agent's program asks of the gate.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// A connection.
     Connect(Endpoint),
     /// The answer to one request. These are the bytes to send instead of its head.
     Request(Endpoint, Vec<u8>),

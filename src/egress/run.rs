@@ -33,7 +33,6 @@ const ASKED_AGAIN: Duration = Duration::from_secs(30);
 /// Questions about different endpoints within that time.
 const ASKED_MAX: usize = 64;
 
-/// An incarnation.
 pub(super) struct EgressRun {
     pub(super) session: SessionId,
     pub(super) incarnation: u32,
@@ -53,7 +52,6 @@ pub(super) struct EgressRun {
     all: Arc<Semaphore>,
 }
 
-/// A question.
 struct Asked {
     since: Stopwatch,
     /// Why no one is asked.

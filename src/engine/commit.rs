@@ -23,7 +23,6 @@ use crate::time::zone::Zone;
 /// An input and how to run it.
 #[derive(Debug, Clone)]
 pub struct Submission {
-    /// What happened.
     pub input: Input,
     /// Only report what would happen: the transaction is undone and its effects are not performed.
     pub dry_run: bool,
@@ -109,7 +108,6 @@ impl Engine {
         Self { builds, ..self }
     }
 
-    /// The store.
     #[must_use]
     pub const fn store(&self) -> &Store {
         &self.store
@@ -268,7 +266,6 @@ enum SalvageMode {
 enum Undo {
     /// The answer stands; the writes are undone.
     Answered(Box<Applied>),
-    /// It failed.
     Fault(state::Error),
 }
 

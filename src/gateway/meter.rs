@@ -34,7 +34,6 @@ pub(super) struct Meter {
     ended: bool,
 }
 
-/// What was counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) usage: Option<Tokens>,

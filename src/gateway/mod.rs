@@ -70,27 +70,16 @@ const THREADS: usize = 2;
 pub enum Error {
     /// The key of the installation cannot be read or created.
     #[error("cannot use the key of the model gateway at {}: {source}", path.display())]
-    Key {
-        /// Which file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Key { path: PathBuf, source: io::Error },
     /// There are no threads.
     #[error("cannot start the threads of the model gateway: {0}")]
     Threads(io::Error),
     /// It cannot listen.
     #[error("the model gateway cannot listen for the agent at {}: {source}", place.display())]
-    Listen {
-        /// Where.
-        place: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Listen { place: PathBuf, source: io::Error },
     /// The address of a server is no address.
     #[error("{variable} is not usable: {why}; give one like https://api.example.org or http://localhost:4000")]
     Address {
-        /// The variable.
         variable: &'static str,
         /// What is wrong.
         why: String,
@@ -112,9 +101,7 @@ pub struct Setup {
 /// The incarnation for which an address is opened.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenedRun<'a> {
-    /// The session.
     pub session: SessionId,
-    /// The incarnation.
     pub incarnation: u32,
     /// The agent's folder.
     pub agent: &'a str,

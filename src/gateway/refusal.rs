@@ -24,10 +24,7 @@ pub(super) enum Refusal {
     #[error(
         "Hearth passes on requests for answers, counts of tokens and lists of models of this API, and nothing else"
     )]
-    Operation {
-        /// The API.
-        api: Api,
-    },
+    Operation { api: Api },
     /// There is no placeholder.
     #[error("the request has no key; use the one in the environment, which stands for the real one")]
     NoPlaceholder,
@@ -49,7 +46,6 @@ pub(super) enum Refusal {
     /// The agent may not use this model.
     #[error("this agent may not use the model {asked}; it may use {}", allowed.join(", "))]
     Model {
-        /// What was asked for.
         asked: String,
         /// The agent's models.
         allowed: Vec<String>,

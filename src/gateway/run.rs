@@ -148,7 +148,6 @@ impl AgentRun {
 /// Whether a value may come from memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Freshness {
-    /// Yes.
     Known,
     /// No: the server refused the one in memory.
     Fresh,

@@ -21,7 +21,6 @@ pub const PLACEHOLDER: &str = "hearth-0f";
 pub enum Verdict {
     /// It is no request.
     Malformed,
-    /// It has no key.
     NoKey,
     /// It is refused for another reason.
     Refused(String),

@@ -45,7 +45,6 @@ impl Turn {
 pub(super) struct Turns(watch::Sender<Arc<Turn>>);
 
 impl Turns {
-    /// Begins a turn.
     pub(super) fn begin(&self, began: &TurnBegan) {
         let turn = Turn { message: Some(began.message), left: began.left, ..Turn::default() };
         self.0.send_replace(Arc::new(turn));

@@ -46,7 +46,6 @@ pub(super) enum Resolver {
 pub(super) enum DirEntry<T> {
     /// A valid entry.
     Found(T),
-    /// Nothing.
     Absent,
     /// An invalid entry, and what is wrong with it.
     Refused(String),

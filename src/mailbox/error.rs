@@ -11,47 +11,29 @@ pub enum Error {
     Io {
         /// What was tried.
         action: &'static str,
-        /// With what.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,
     },
     /// An entry in the host's own half is not what the host created.
     #[error("{path} cannot be used: {reason}")]
-    Unusable {
-        /// What.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Unusable { path: PathBuf, reason: String },
     /// The host's own file would be over the bound that the contract promises to agents.
     #[error("{what} would have {bytes} bytes, at most {max} are exchanged", max = hearth_wire::limits::JSON_BYTES)]
-    TooLarge {
-        /// Which file.
-        what: String,
-        /// Its size.
-        bytes: u64,
-    },
+    TooLarge { what: String, bytes: u64 },
     /// A payload of the store is not JSON.
     #[error("{what} has a payload that is not JSON")]
     Payload {
-        /// Which file.
         what: String,
         /// What is wrong with it.
         source: serde_json::Error,
     },
     /// A file over the bound of what is exchanged.
     #[error("the file has {bytes} bytes, at most {max} are kept", max = hearth_wire::limits::FILE_BYTES)]
-    FileTooLarge {
-        /// Its size.
-        bytes: u64,
-    },
+    FileTooLarge { bytes: u64 },
     /// A name that did not come from a collection.
     #[error("`{name}` is not a name in a mailbox")]
-    BadName {
-        /// The name.
-        name: String,
-    },
+    BadName { name: String },
 }
 
 impl Error {

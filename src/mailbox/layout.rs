@@ -29,7 +29,6 @@ const TRASH_DIR: &str = "trash";
 /// One session's mailbox, open.
 #[derive(Debug)]
 pub(super) struct Mailbox {
-    /// Whose.
     pub(super) session: SessionId,
     /// The half that the host writes.
     pub(super) host: Dir,

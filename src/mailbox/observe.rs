@@ -29,7 +29,6 @@ const CONTINUATIONS: usize = 16;
 const PROVIDER_BYTES: usize = 64;
 /// The runner may be another user than the host.
 const SHARED_FILE: RawMode = 0o644;
-/// Bytes of a continuation.
 const CONTINUATION_BYTES: usize = 4_096;
 
 /// Remembers the last state of each live runner, to detect changes. Lost at a restart; then everything counts as new.

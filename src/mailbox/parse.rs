@@ -42,7 +42,6 @@ pub(super) struct Parsed {
 /// Why a file of `out/` was refused.
 #[derive(Debug)]
 pub(super) struct Refusal {
-    /// Why.
     pub(super) reason: String,
     /// Whether it is marked as final: then the ack that names it decides when the refusal is reported.
     pub(super) is_final: bool,

@@ -14,7 +14,6 @@ use super::error::Error;
 /// Only the host's user may look into it.
 const PRIVATE: u32 = 0o700;
 
-/// The directory.
 #[derive(Debug)]
 pub(super) struct Root {
     path: PathBuf,

@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 /// Network access of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Network {
-    /// Nothing.
+    /// No host.
     None,
     /// Only this machine, as `host.containers.internal`. Only Podman enforces it.
     Host,
-    /// Everything.
+    /// Any host.
     Open,
-    /// What is listed.
+    /// Only the hosts of the list.
     Listed,
     /// What is listed, and what a person allows.
     Ask,
@@ -52,9 +52,9 @@ impl Network {
 /// What an agent may do with a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Access {
-    /// Read it.
+    /// The agent reads the directory.
     ReadOnly,
-    /// Change it.
+    /// The agent reads and changes the directory.
     ReadWrite,
 }
 

@@ -24,7 +24,7 @@ pub struct UserId {
 /// A chat on a channel, or a thread in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Address {
-    /// Channel instance.
+    /// The channel instance that the chat belongs to.
     pub channel: ChannelName,
     /// Chat, as its adapter names it.
     pub platform_id: ForeignId,
@@ -34,35 +34,20 @@ pub struct Address {
 
 /// Why a text cannot be an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum BadName {
     /// Over [`ForeignId::MAX_BYTES`].
     #[error("{what} has {bytes} bytes, at most {max} are accepted", max = ForeignId::MAX_BYTES)]
-    TooLong {
-        /// What was named.
-        what: &'static str,
-        /// Its length.
-        bytes: usize,
-    },
+    TooLong { what: &'static str, bytes: usize },
     /// NUL, newline and the like.
     #[error("{what} contains the control character U+{code:04X}", code = u32::from(*.found))]
-    Control {
-        /// What was named.
-        what: &'static str,
-        /// The character.
-        found: char,
-    },
+    Control { what: &'static str, found: char },
     /// Nothing where something is needed.
     #[error("{what} is empty")]
-    Empty {
-        /// What was named.
-        what: &'static str,
-    },
+    Empty { what: &'static str },
     /// Not `<channel>:<id>`.
     #[error("`{text}` is not a user id like telegram:123 (channel, colon, the sender's id)")]
-    NotAUser {
-        /// The text.
-        text: String,
-    },
+    NotAUser { text: String },
 }
 
 impl ForeignId {
@@ -92,7 +77,7 @@ impl ForeignId {
         text.filter(|t| !t.is_empty()).map(|t| Self::new(what, t)).transpose()
     }
 
-    /// The text.
+    /// The id as the network wrote it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -109,7 +94,7 @@ impl ChannelName {
         if text.is_empty() { Err(BadName::Empty { what: "the channel name" }) } else { Ok(Self(text)) }
     }
 
-    /// The text.
+    /// The name as in hearth.toml.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

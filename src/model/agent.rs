@@ -133,9 +133,9 @@ impl EnvValue {
 pub struct McpServer {
     /// Its name: unique for the agent.
     pub name: String,
-    /// Program.
+    /// Name or path of the program that the agent starts.
     pub command: String,
-    /// Arguments.
+    /// Arguments of the program, without its name.
     pub args: Vec<String>,
     /// Environment, sorted by name.
     pub env: Vec<(String, EnvValue)>,
@@ -154,7 +154,7 @@ impl McpServer {
 pub struct Packages {
     /// Of the distribution.
     pub apt: Vec<String>,
-    /// Of npm.
+    /// Packages of npm, with an optional version.
     pub npm: Vec<String>,
 }
 
@@ -198,14 +198,14 @@ pub enum Skills {
     /// All of them.
     #[default]
     All,
-    /// These, sorted.
+    /// Only the named skills. Sorted.
     Only(Vec<String>),
 }
 
 /// How an agent is run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSettings {
-    /// Display name.
+    /// Name that people see.
     pub name: String,
     /// What drives it.
     pub provider: ProviderKind,
@@ -239,7 +239,7 @@ pub struct AgentSettings {
     pub mounts: Vec<ExtraMount>,
     /// Bounds of its containers.
     pub limits: Limits,
-    /// Its skills.
+    /// Skills that its runs see.
     pub skills: Skills,
     /// Time zone of its users (IANA); none is the installation's.
     pub timezone: Option<String>,
@@ -303,7 +303,7 @@ impl Verbosity {
 /// What happens to work that a skill skipped because of a temporary failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum TechnicalSkips {
-    /// Tell people.
+    /// People are told, and have nothing to decide.
     #[default]
     Tell,
     /// Retry it in the next run. People are told only if it fails repeatedly.

@@ -13,15 +13,15 @@ use super::time::Timestamp;
 use super::tool::ToolRequest;
 use super::turn::Turn;
 
-/// Subject of an approval.
+/// What a person decides about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ApprovalSubject {
     /// An unknown sender wants to talk to agents in a chat; their messages are held. At most one open per (chat,
     /// person).
     Sender {
-        /// The chat.
+        /// Where the sender wrote.
         chat: ChatId,
-        /// The sender.
+        /// The person without access.
         sender: UserId,
         /// The sender's display name.
         name: Option<String>,
@@ -32,7 +32,7 @@ pub enum ApprovalSubject {
     /// The bot was addressed in a chat to which no agent is wired; the newest message is held. At most one open per
     /// chat.
     Channel {
-        /// The chat.
+        /// The chat without an agent.
         chat: ChatId,
         /// The sender who addressed the bot first. The card names them, and approval admits them.
         sender: Option<UserId>,
@@ -54,16 +54,16 @@ pub enum ApprovalSubject {
     McpServer {
         /// Session that asked.
         session: SessionId,
-        /// The server.
+        /// The server as the agent asked for it.
         server: McpServer,
     },
     /// An agent wants another agent to exist.
     CreateAgent {
         /// Session that asked.
         session: SessionId,
-        /// Its name.
+        /// Name that the asking agent chose.
         name: String,
-        /// Its instructions.
+        /// First content of its instructions file.
         instructions: Option<String>,
     },
     /// A budget has no room for messages. At most one open per budget.
@@ -93,7 +93,7 @@ impl ApprovalSubject {
     }
 }
 
-/// Who decided.
+/// Source of a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Decider {
     /// A person on a channel.
@@ -116,37 +116,37 @@ pub enum ApprovalState {
     Pending,
     /// The approver chose to create a new agent. Their next message in that chat is its name.
     Naming {
-        /// Who.
+        /// The approver who is asked for a name.
         by: UserId,
         /// Where they were asked for the name.
         at: Address,
         /// Deadline; after it the card is shown again.
         until: Timestamp,
     },
-    /// Yes.
+    /// Decided with yes.
     Approved {
         /// The person who decided.
         by: Decider,
-        /// When.
+        /// Time of the decision.
         at: Timestamp,
     },
-    /// No.
+    /// Decided with no.
     Rejected {
         /// The person who decided.
         by: Decider,
-        /// When.
+        /// Time of the decision.
         at: Timestamp,
     },
     /// Expired without a decision.
     Expired {
-        /// When.
+        /// Time at which it expired.
         at: Timestamp,
     },
     /// The subject no longer exists.
     Superseded {
-        /// Why.
+        /// Reason in words for people.
         why: String,
-        /// When.
+        /// Time at which it became obsolete.
         at: Timestamp,
     },
 }
@@ -178,7 +178,7 @@ impl ApprovalState {
 pub struct Approval {
     /// What is asked for.
     pub about: ApprovalSubject,
-    /// Its state.
+    /// Open until decided, expired or superseded.
     pub state: ApprovalState,
     /// The approver who was asked last; none while no approver is available.
     pub approver: Option<UserId>,
@@ -220,7 +220,7 @@ pub struct Waitlist {
 /// A message that says how many approvals wait. It cannot be used to decide anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digest {
-    /// The message.
+    /// The outgoing message that says how many approvals wait.
     pub message: OutboundId,
     /// Its last edit, or the message itself if it was never edited.
     pub last: OutboundId,
@@ -249,25 +249,25 @@ pub struct Held {
     pub stored: Timestamp,
 }
 
-/// State of a question.
+/// Open until answered or expired.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QuestionState {
     /// Not answered yet.
     Open,
     /// Answered by a person.
     Answered {
-        /// Who.
+        /// The person or operator who answered.
         by: Decider,
         /// The value of the option.
         value: String,
-        /// When.
+        /// Time of the answer.
         at: Timestamp,
     },
     /// Expired without an answer, or the card could not be shown.
     Expired {
-        /// Why.
+        /// Reason in words for people.
         why: String,
-        /// When.
+        /// Time at which it expired.
         at: Timestamp,
     },
 }
@@ -275,7 +275,7 @@ pub enum QuestionState {
 /// A question an agent asked people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
-    /// Who asks.
+    /// The session whose agent asks.
     pub session: SessionId,
     /// The incarnation that waits for the answer.
     pub incarnation: u32,
@@ -285,7 +285,7 @@ pub struct Question {
     pub request: String,
     /// Where it was asked.
     pub to: Address,
-    /// Card title.
+    /// Heading of the card.
     pub title: String,
     /// What is asked.
     pub body: String,
@@ -293,9 +293,9 @@ pub struct Question {
     pub options: Vec<CardOption>,
     /// Unguessable part of the card's buttons.
     pub nonce: u64,
-    /// Its card.
+    /// The outgoing message with the card, once it exists.
     pub card: Option<OutboundId>,
-    /// Its state.
+    /// Open until answered or expired.
     pub state: QuestionState,
     /// When it expires.
     pub expires: Timestamp,

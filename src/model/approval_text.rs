@@ -58,7 +58,7 @@ pub struct Names {
     pub chat: Option<Place>,
 }
 
-/// An agent.
+/// An agent as cards name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentName {
     /// Its id.
@@ -69,7 +69,7 @@ pub struct AgentName {
     pub name: String,
 }
 
-/// A chat.
+/// A chat as cards name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// Channel instance.

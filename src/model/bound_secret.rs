@@ -133,9 +133,9 @@ pub fn used(secrets: &[AgentSecret], all: &[BoundSecret]) -> Vec<BoundSecret> {
 /// A server that gets a secret. It is reached over TLS.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SecretHost {
-    /// Its name.
+    /// Host name, without a port.
     pub name: HostName,
-    /// Its port.
+    /// TCP port.
     pub port: u16,
 }
 

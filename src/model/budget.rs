@@ -9,16 +9,16 @@ use super::id::{AgentId, ChatId, MessageId, TaskId};
 use super::spend::{Money, SpendScope};
 use super::time::{Day, Timestamp};
 
-/// What a budget is for.
+/// What a budget applies to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BudgetScope {
     /// The whole installation.
     All,
-    /// An agent.
+    /// All turns of an agent.
     Agent(Folder),
-    /// A person.
+    /// All turns that a person's messages start.
     Person(UserId),
-    /// A chat.
+    /// All turns for messages of a chat.
     Chat(ChannelName, ForeignId),
     /// A series of tasks.
     Task(TaskId),
@@ -72,9 +72,9 @@ impl std::fmt::Display for BudgetScope {
 /// How long a budget lasts, by the calendar of the installation's users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BudgetPeriod {
-    /// A day.
+    /// A calendar day.
     Day,
-    /// A month.
+    /// A calendar month.
     Month,
 }
 
@@ -101,7 +101,7 @@ impl BudgetPeriod {
 /// How much may be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
-    /// What for.
+    /// Scope: the installation, an agent, a person or a chat.
     pub scope: BudgetScope,
     /// How long it lasts.
     pub per: BudgetPeriod,
@@ -166,7 +166,7 @@ pub struct Caps {
 /// What drives an agent while the provider before it takes no work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fallback {
-    /// The provider.
+    /// Provider that is used instead of the agent's own.
     pub provider: ProviderKind,
     /// Its program and arguments.
     pub command: Vec<String>,
@@ -177,11 +177,11 @@ pub struct Fallback {
 /// Whom the use of models by a message is counted for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Party {
-    /// Its agent.
+    /// The agent whose turn is paid.
     pub agent: AgentId,
     /// The chat that the answer goes to.
     pub chat: Option<ChatId>,
-    /// The sender.
+    /// The sender of the message that started the turn.
     pub person: Option<UserId>,
     /// The series, if a task runs.
     pub task: Option<TaskId>,
@@ -213,7 +213,7 @@ impl Party {
 /// What the turn of a dispatched message is expected to use, until it has ended. It counts as spent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
-    /// The message.
+    /// The dispatched message.
     pub message: MessageId,
     /// When it was dispatched.
     pub at: Timestamp,
@@ -221,7 +221,7 @@ pub struct Reservation {
     pub party: Party,
     /// Expected costs. Nothing for messages that share the turn of another one.
     pub money: Money,
-    /// Expected tokens.
+    /// Tokens that the turn is expected to use.
     pub tokens: u64,
 }
 
@@ -279,11 +279,11 @@ pub struct BudgetState {
 /// Messages of a person that passed although a budget was spent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraceUsed {
-    /// The person.
+    /// The person who used it.
     pub person: UserId,
-    /// The day.
+    /// The calendar day on which it was used.
     pub day: Day,
-    /// Their number.
+    /// How many such messages there were.
     pub messages: u32,
 }
 

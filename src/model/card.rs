@@ -7,7 +7,7 @@ use super::id::{ApprovalId, QuestionId, SkipId};
 /// What a card asks about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PromptSubject {
-    /// An approval.
+    /// A decision about an approval.
     Approval(ApprovalId),
     /// A question of an agent.
     Question(QuestionId),
@@ -35,7 +35,7 @@ impl std::str::FromStr for PromptSubject {
     }
 }
 
-/// One option of a card.
+/// A choice that a card offers, as a button or a numbered line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CardOption {
     /// Text on the button.
@@ -67,11 +67,11 @@ pub struct Card {
     pub matter: PromptSubject,
     /// Unguessable. A card that is shown again gets another one, so buttons of the old card have no effect.
     pub nonce: u64,
-    /// Heading.
+    /// Heading of the card.
     pub title: String,
     /// The question, always treated as plain text.
     pub body: String,
-    /// The options.
+    /// Choices, in the order in which they are shown.
     pub options: Vec<CardOption>,
 }
 

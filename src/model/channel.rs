@@ -134,7 +134,7 @@ impl ChannelKind {
     }
 }
 
-/// The program of a bridge.
+/// How a bridge is started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BridgeProgram {
     /// The program and its arguments.
@@ -163,18 +163,18 @@ impl BridgeProgram {
         BridgeSetting { name: Self::NOTICES.to_owned(), value: chat.to_owned() }
     }
 
-    /// What the bridge is told.
+    /// Settings that the bridge is sent when it starts.
     pub fn told(&self) -> impl Iterator<Item = &BridgeSetting> {
         self.settings.iter().filter(|setting| !setting.name.starts_with(Self::OWN))
     }
 }
 
-/// A setting of a bridge.
+/// A named value of a bridge's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BridgeSetting {
-    /// Its name.
+    /// Name, unique in the bridge.
     pub name: String,
-    /// Its value.
+    /// Value as text.
     pub value: String,
 }
 

@@ -26,7 +26,7 @@ use super::voice::Voice;
 pub struct Configure {
     /// What to do, in order.
     pub changes: Vec<Change>,
-    /// Who asks.
+    /// Who asks for the change.
     pub origin: Origin,
     /// The person who asks; none is the operator of this machine.
     pub by: Option<UserId>,
@@ -56,7 +56,7 @@ pub enum Change {
     /// Settings of the whole installation.
     #[serde(skip)]
     PutSettings(Settings),
-    /// An agent.
+    /// Creates or changes an agent.
     #[serde(skip)]
     PutAgent(Folder, AgentSettings),
     /// Archives an agent and removes its wirings.
@@ -74,7 +74,7 @@ pub enum Change {
     PutChat(ChatSpec),
     /// Archives a chat and removes its wirings.
     RemoveChat(ChannelName, ForeignId),
-    /// Removes one wiring.
+    /// Removes the wiring of an agent in a chat.
     RemoveWiring(ChannelName, ForeignId, Folder),
     /// Records that no one is asked about a chat.
     DenyChat(ChannelName, ForeignId),
@@ -90,7 +90,7 @@ pub enum Change {
     RemoveMember(Folder, #[serde(with = "as_text")] UserId),
     /// Adds a destination to which an agent may write, under this name.
     AddDestination(Folder, String, DestinationSpec),
-    /// Removes a destination.
+    /// Removes an agent's destination by its name.
     RemoveDestination(Folder, String),
     /// Whether and where the console listens.
     #[serde(skip)]
@@ -282,14 +282,14 @@ impl RuntimeKind {
     }
 }
 
-/// A person.
+/// A person as configuration describes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserSpec {
-    /// Who.
+    /// The person.
     pub id: UserId,
-    /// Display name.
+    /// Name that other people see.
     pub name: Option<String>,
-    /// Their roles.
+    /// Roles that the person is to have.
     pub roles: Vec<RoleSpec>,
     /// Agents they may talk to.
     pub member_of: Vec<Folder>,
@@ -298,18 +298,18 @@ pub struct UserSpec {
 /// A role by the names that files use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RoleSpec {
-    /// `owner`.
+    /// Written as `owner`.
     Owner,
-    /// `admin`.
+    /// Written as `admin`: of every agent.
     Admin,
-    /// `admin:<folder>`.
+    /// Written as `admin:<folder>`: of one agent.
     AdminOf(Folder),
 }
 
-/// A chat.
+/// A chat as configuration describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatSpec {
-    /// Channel instance.
+    /// The channel instance that the chat belongs to.
     pub channel: ChannelName,
     /// Chat, as the adapter names it.
     pub platform_id: ForeignId,
@@ -323,10 +323,10 @@ pub struct ChatSpec {
     pub wirings: Vec<WiringSpec>,
 }
 
-/// A wiring.
+/// A wiring as configuration describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WiringSpec {
-    /// The agent.
+    /// The agent that listens.
     pub agent: Folder,
     /// When the agent engages with a message.
     pub engage: Engage,

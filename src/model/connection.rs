@@ -10,11 +10,11 @@ use super::time::Timestamp;
 /// Connections of a run to one host during one turn, with the same verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connection {
-    /// The agent.
+    /// The agent that asked for the connection.
     pub agent: AgentId,
-    /// The session.
+    /// The session that the agent ran for.
     pub session: SessionId,
-    /// Its incarnation.
+    /// The run that asked for it.
     pub incarnation: u32,
     /// The message that the agent worked on.
     pub message: Option<MessageId>,

@@ -58,7 +58,7 @@ pub type TokenDigest = [u8; 32];
 /// A browser in which a person is signed in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsoleSession {
-    /// The person.
+    /// The person who is signed in.
     pub user: UserId,
     /// Digest of the newest token.
     pub token: [u8; 32],
@@ -85,10 +85,10 @@ pub enum Login {
     Chat,
 }
 
-/// A token that was replaced.
+/// A token that a session had before its present one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplacedToken {
-    /// Its digest.
+    /// SHA-256 of the token.
     pub token: [u8; 32],
     /// Until when requests may still have it; none until the browser has used the new one.
     pub until: Option<Timestamp>,
@@ -120,18 +120,18 @@ impl ConsoleSession {
 pub enum ConsoleInput {
     /// A person signed in.
     SignIn {
-        /// The person.
+        /// The person who signs in.
         user: UserId,
         /// Digest of the browser's token.
         token: TokenDigest,
         /// What the browser calls itself.
         browser: String,
-        /// How.
+        /// What the person signed in with.
         login: Login,
     },
     /// The token of a browser is replaced.
     Rotate {
-        /// The session.
+        /// The session whose token is replaced.
         session: ConsoleSessionId,
         /// Digest of the token that the browser has.
         from: TokenDigest,

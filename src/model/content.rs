@@ -47,7 +47,7 @@ impl BlobId {
         (text.len() == 64 && text.bytes().all(hex)).then(|| Self(text.to_owned()))
     }
 
-    /// The digits.
+    /// The digest in hexadecimal digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -59,7 +59,7 @@ impl BlobId {
 pub struct Attachment {
     /// A safe file name, different from those of the message's other attachments.
     pub name: String,
-    /// Bytes.
+    /// Length in bytes.
     pub size: u64,
     /// Media type reported by the platform.
     pub mime: Option<String>,

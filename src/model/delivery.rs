@@ -15,7 +15,7 @@ pub const NOT_RUNNING: &str = "its channel is not running";
 /// Who wrote an outgoing message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Author {
-    /// An agent.
+    /// A run of an agent.
     Agent {
         /// Session it speaks from.
         session: SessionId,
@@ -71,33 +71,33 @@ pub enum OutState {
     },
     /// Delivered to the platform.
     Delivered {
-        /// When.
+        /// Time at which the delivery was recorded.
         at: Timestamp,
         /// The platform's id for it, if it has one.
         platform_message: Option<ForeignId>,
     },
     /// Failed for good; agent and owner were told.
     Failed {
-        /// Why.
+        /// The last attempt's error.
         error: String,
-        /// When.
+        /// Time at which Hearth stopped trying.
         at: Timestamp,
     },
     /// The agent may not send this there.
     Refused {
-        /// Why.
+        /// Reason, which the agent is told.
         error: String,
-        /// When.
+        /// Time of the refusal.
         at: Timestamp,
     },
     /// Discarded: an answer of a turn that never ended. Never sent.
     Abandoned {
-        /// When.
+        /// Time at which it was discarded.
         at: Timestamp,
     },
     /// Processed by Hearth itself: a request to Hearth, or a message to another agent. It goes to no channel.
     Carried {
-        /// When.
+        /// Time at which it was processed.
         at: Timestamp,
         /// The message that the other agent received.
         message: Option<MessageId>,
@@ -111,7 +111,7 @@ pub struct Outbound {
     pub author: Author,
     /// Destination. Without one it can only be refused or discarded.
     pub to: Option<Address>,
-    /// Its action.
+    /// What it asks for.
     pub act: Act,
     /// The message it answers.
     pub in_reply_to: Option<MessageId>,
@@ -121,7 +121,7 @@ pub struct Outbound {
     pub content: RawJson,
     /// Names of the files kept for it.
     pub files: Vec<String>,
-    /// Its state.
+    /// Progress of the delivery.
     pub state: OutState,
     /// Attempts so far.
     pub attempts: u32,
@@ -183,15 +183,15 @@ pub struct Attempt {
 /// A delivery request to a channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// Which.
+    /// The outgoing message that is delivered.
     pub id: OutboundId,
     /// Its id outside of the store: the idempotency key where the channel takes one.
     pub key: OutgoingId,
     /// The attempt. The outcome names it.
     pub attempt: Attempt,
-    /// Destination.
+    /// The address that it is sent to.
     pub to: Address,
-    /// The action.
+    /// What the adapter has to do.
     pub act: DeliveryAct,
     /// An earlier attempt may have been delivered, and the channel cannot deduplicate: the text is marked as a
     /// repetition.

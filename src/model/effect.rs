@@ -67,13 +67,13 @@ pub enum Effect {
     LookForSkips(AgentId, Folder, Option<SessionId>),
     /// Remove a skill's summary from an agent's folder if the file still has this digest, and report it.
     RemoveSkip {
-        /// Whose.
+        /// The agent that reported the skip.
         agent: AgentId,
-        /// Which.
+        /// The row of the skip.
         id: SkipId,
-        /// Where.
+        /// The agent's folder.
         folder: Folder,
-        /// Of which skill.
+        /// The skill that wrote the file.
         skill: String,
         /// Of which file.
         digest: BlobId,
@@ -87,7 +87,7 @@ pub enum Effect {
 /// Desired content of a session's mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Export {
-    /// Whose mailbox.
+    /// The session whose mailbox is written.
     pub session: SessionId,
     /// Context for the incarnation; none if it has not changed.
     pub context: Option<ContextView>,
@@ -106,7 +106,7 @@ pub struct Export {
 pub struct ExportedFiles {
     /// The message's position in the session.
     pub seq: u64,
-    /// The files.
+    /// Files of the message, in its order.
     pub attachments: Vec<Attachment>,
 }
 
@@ -124,7 +124,7 @@ pub struct ExportedReply {
 pub struct ExportedMessage {
     /// Position in the session.
     pub seq: u64,
-    /// Id.
+    /// The message that is exported.
     pub id: MessageId,
     /// What kind of message.
     pub kind: MessageKind,
@@ -136,7 +136,7 @@ pub struct ExportedMessage {
     pub unknown_sender: bool,
     /// Where an answer goes.
     pub reply: Option<Address>,
-    /// The payload.
+    /// JSON for the agent.
     pub content: RawJson,
     /// Files that came with it.
     pub attachments: Vec<Attachment>,
@@ -182,7 +182,7 @@ pub struct ContextView {
 /// A destination, with the agent's name for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DestinationView {
-    /// The name.
+    /// Name under which the agent writes to it.
     pub name: String,
     /// Name for people.
     pub display: Option<String>,
@@ -190,7 +190,7 @@ pub struct DestinationView {
     pub target: DestinationTarget,
 }
 
-/// What a destination is.
+/// Where a destination leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DestinationTarget {
     /// A chat.
@@ -224,9 +224,9 @@ pub struct RecapLine {
 /// Files to remove from a mailbox: first the host's, then the agent's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discard {
-    /// Whose mailbox.
+    /// The session whose mailbox is cleaned.
     pub session: SessionId,
-    /// Finished messages.
+    /// Positions of finished messages.
     pub seqs: Vec<u64>,
     /// Messages whose files go.
     pub files: Vec<u64>,
@@ -237,9 +237,9 @@ pub struct Discard {
 /// An incarnation to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
-    /// Session.
+    /// The session that the agent is started for.
     pub session: SessionId,
-    /// Which incarnation.
+    /// Number of the run.
     pub incarnation: u32,
     /// Agent's folder.
     pub folder: String,
@@ -262,11 +262,11 @@ pub struct Launch {
 /// The network policy of an incarnation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunPolicy {
-    /// Session.
+    /// The session of the run.
     pub session: SessionId,
-    /// Which incarnation.
+    /// Number of the run.
     pub incarnation: u32,
-    /// The policy.
+    /// The rules for its connections from now on.
     pub policy: NetworkPolicy,
 }
 
@@ -288,31 +288,31 @@ pub struct Transcribe {
     pub body: BodyId,
     /// The files, which are in the store of files.
     pub files: Vec<Attachment>,
-    /// How.
+    /// The program or server that transcribes.
     pub with: Transcriber,
 }
 
 /// An answer to speak.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Speak {
-    /// The answer.
+    /// The outgoing message whose text is spoken.
     pub answer: OutboundId,
     /// The session of its agent, which keeps the audio.
     pub session: SessionId,
     /// Its text, as the agent wrote it.
     pub text: String,
-    /// How.
+    /// The program or server that speaks.
     pub with: Speaker,
 }
 
 /// Final state of a message, reported to its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settled {
-    /// The message.
+    /// The message that ended.
     pub message: MessageId,
     /// Chat and thread it came from.
     pub source: Address,
-    /// Its state.
+    /// The final state.
     pub state: MessageState,
     /// Outgoing messages that tell about its end.
     pub answers: Vec<OutgoingId>,

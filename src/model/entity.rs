@@ -29,7 +29,7 @@ pub enum UnknownSenders {
 /// One chat on one channel (messaging group). (channel, platform id) is unique.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chat {
-    /// Channel instance.
+    /// The channel instance that the chat belongs to.
     pub channel: ChannelName,
     /// Chat, as the adapter names it.
     pub platform_id: ForeignId,
@@ -83,7 +83,7 @@ pub enum Ignored {
 pub enum ContextFrom {
     /// Those of people the agent knows.
     Known,
-    /// Everyone's.
+    /// Messages of everyone in the chat.
     Anyone,
 }
 
@@ -92,7 +92,7 @@ pub enum ContextFrom {
 pub enum SessionMode {
     /// One session per chat.
     Shared,
-    /// One session per thread.
+    /// A session for each thread.
     PerThread,
     /// One session for everything the agent hears in this mode.
     AgentShared,
@@ -135,7 +135,7 @@ pub struct User {
 /// A person's role and its scope. The type rules out invalid combinations, such as an owner of one agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Role {
-    /// Everything.
+    /// May decide everything.
     Owner,
     /// Everything but owning.
     GlobalAdmin,
@@ -146,7 +146,7 @@ pub enum Role {
 /// The grant of a role to a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// Who.
+    /// The person who has the role.
     pub user: UserId,
     /// When; approvers are asked in this order.
     pub at: Timestamp,
@@ -159,9 +159,9 @@ pub struct Grant {
 /// A person's membership: they may talk to the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
-    /// Who.
+    /// The person who is a member.
     pub user: UserId,
-    /// When.
+    /// Time since which they are.
     pub at: Timestamp,
     /// Who let them in.
     pub by: Option<UserId>,

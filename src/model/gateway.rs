@@ -130,9 +130,9 @@ impl KeyHeader {
 /// A variable that holds the key of an API.
 #[derive(Debug, PartialEq, Eq)]
 pub struct KeyVariable {
-    /// Its name.
+    /// Name of the environment variable.
     pub name: &'static str,
-    /// The API.
+    /// The API that its key is for.
     pub api: Api,
     /// The header in which programs send it.
     pub header: KeyHeader,
@@ -355,11 +355,11 @@ pub struct Allowance {
 /// A turn that began: what its message may still use. A message that is tried again has used something before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnBegan {
-    /// The session.
+    /// The session that the turn is in.
     pub session: SessionId,
-    /// Its incarnation.
+    /// The run that the turn is in.
     pub incarnation: u32,
-    /// The message.
+    /// The message whose turn it is.
     pub message: MessageId,
     /// What is left of its caps.
     pub left: Allowance,
@@ -368,11 +368,11 @@ pub struct TurnBegan {
 /// A limit of what one message may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cap {
-    /// Tokens.
+    /// Input and output together.
     Tokens,
     /// Calls of models.
     Calls,
-    /// Minutes.
+    /// Length of a turn in minutes.
     Minutes,
 }
 
@@ -381,20 +381,20 @@ pub enum Cap {
 pub struct OverCap {
     /// The message of the turn.
     pub message: Option<MessageId>,
-    /// The cap.
+    /// The cap that was exceeded.
     pub cap: Cap,
 }
 
 /// A finished request to a server of models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelCall {
-    /// The session.
+    /// The session that called.
     pub session: SessionId,
-    /// Its incarnation.
+    /// The run that called.
     pub incarnation: u32,
     /// Unique within the incarnation, also after the daemon was restarted. Grows.
     pub number: u64,
-    /// The API.
+    /// The API that was called.
     pub api: Api,
     /// What was asked.
     pub operation: Operation,

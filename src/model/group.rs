@@ -201,7 +201,7 @@ pub enum GroupInput {
 pub struct StateRead {
     /// Digest of its bytes; none if there is no file.
     pub digest: Option<BlobId>,
-    /// Its content.
+    /// The file as it was read.
     pub content: StateContent,
 }
 
@@ -239,9 +239,9 @@ pub struct StateDocument {
 pub struct DocumentField {
     /// Which object it is in.
     pub part: StatePart,
-    /// Its name.
+    /// Name of the field in the file.
     pub name: FieldName,
-    /// Its value.
+    /// JSON of the field.
     pub value: RawJson,
 }
 
@@ -250,7 +250,7 @@ pub struct DocumentField {
 pub struct DocumentPending {
     /// Id of the message; the whole entry if it names none.
     pub message: String,
-    /// The entry.
+    /// JSON of the entry.
     pub value: RawJson,
     /// The entry's own time, if it has one in UTC.
     pub reacted: Option<Timestamp>,
@@ -261,7 +261,7 @@ pub struct DocumentPending {
 pub struct StateExport {
     /// All of it.
     pub text: String,
-    /// Its digest.
+    /// Digest of the exported bytes.
     pub digest: BlobId,
 }
 

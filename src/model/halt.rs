@@ -12,7 +12,7 @@ use super::time::Timestamp;
 pub struct StoppedTurn {
     /// Who stopped it; none is the operator of this machine.
     pub by: Option<UserId>,
-    /// When.
+    /// Time of the stop.
     pub at: Timestamp,
     /// The messages that ended with it.
     pub messages: Vec<MessageId>,
@@ -25,6 +25,6 @@ pub struct StoppedTurn {
 pub struct Freeze {
     /// Who froze it; none is the operator of this machine.
     pub by: Option<UserId>,
-    /// Since when.
+    /// Time since which the agent is frozen.
     pub at: Timestamp,
 }

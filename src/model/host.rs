@@ -190,9 +190,9 @@ impl fmt::Display for Host {
 /// Where a connection goes: a host and a port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// The host.
+    /// The host, by name or by address.
     pub host: Host,
-    /// The port.
+    /// TCP port.
     pub port: u16,
 }
 
@@ -241,7 +241,7 @@ pub enum HostPattern {
 /// A rule about hosts: `example.org`, `*.example.org` or `192.168.1.20`, with or without a port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostRule {
-    /// The hosts.
+    /// Hosts that the rule applies to.
     pub pattern: HostPattern,
     /// The port. None is 443 where the rule allows something, and every port where it denies something.
     pub port: Option<u16>,

@@ -15,7 +15,7 @@ pub const ONCE: Millis = Millis::minutes(60);
 pub struct HostRequest {
     /// The session whose agent wants it.
     pub session: SessionId,
-    /// The agent.
+    /// The agent that wants to connect.
     pub agent: AgentId,
     /// The host and port.
     pub to: Endpoint,
@@ -26,7 +26,7 @@ pub struct HostRequest {
 /// Hosts that an agent wants to reach, about which a person is asked with one card.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostsRequest {
-    /// The agent.
+    /// The agent that wants to connect.
     pub agent: AgentId,
     /// The hosts in the order in which they were wanted, each once. Grows until the card is sent.
     pub hosts: Vec<HostRequest>,
@@ -41,7 +41,7 @@ pub struct HostGrant {
     pub decision: HostDecision,
     /// The person who decided last.
     pub by: Decider,
-    /// When.
+    /// Time of the decision.
     pub at: Timestamp,
 }
 
@@ -59,7 +59,7 @@ pub enum HostDecision {
 /// A session in which a host is allowed for a while.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostPass {
-    /// The session.
+    /// The session whose run may connect.
     pub session: SessionId,
     /// When it ends.
     pub until: Timestamp,
@@ -89,6 +89,6 @@ impl HostDecision {
 /// When the people who decide about an agent were last told that it wants more hosts than they are asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostFlood {
-    /// When.
+    /// Time at which people were told.
     pub told: Timestamp,
 }

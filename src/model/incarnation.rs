@@ -8,7 +8,7 @@ use super::time::{Awake, Millis, Timestamp};
 /// Names an incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IncarnationId {
-    /// Its session.
+    /// The session that it was started for.
     pub session: SessionId,
     /// Its number within the session.
     pub number: u32,
@@ -31,7 +31,7 @@ impl std::fmt::Display for IncarnationId {
 /// A tool that is running, as the agent reported it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolUse {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
     /// Timeout it declared.
     pub timeout: Option<Millis>,
@@ -140,16 +140,16 @@ pub enum Phase {
     Running,
     /// Its stop was requested.
     Stopping {
-        /// Why.
+        /// Why Hearth stops it.
         why: StopReason,
-        /// Since when.
+        /// Awake time at which the stop began.
         since: Awake,
     },
     /// The runtime confirmed that it is gone. The rest of its mailbox is being collected.
     Collecting {
         /// How it ended.
         exit: Exit,
-        /// Since when.
+        /// Awake time at which the collection began.
         since: Awake,
     },
     /// All of its output is stored, and its claims are reset.
@@ -164,7 +164,7 @@ pub enum Phase {
 /// One run of an agent's process for one session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incarnation {
-    /// Its phase.
+    /// How far the run is.
     pub phase: Phase,
     /// When it was allocated.
     pub launched: Awake,

@@ -92,7 +92,7 @@ pub enum Input {
 /// The audio of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spoken {
-    /// The answer.
+    /// The outgoing message whose text was spoken.
     pub answer: OutboundId,
     /// The name of the audio among the kept files of the answer's session, or why there is none.
     pub audio: Result<String, String>,
@@ -164,7 +164,7 @@ pub struct InboundEvent {
     pub platform_message: Option<ForeignId>,
     /// What kind of message.
     pub kind: MessageKind,
-    /// Its payload.
+    /// What the sender wrote.
     pub content: Content,
     /// When it was sent. None if the platform does not say; the current time is used then.
     pub said: Option<Timestamp>,
@@ -205,11 +205,11 @@ pub enum RuntimeEvent {
     Outdated(SessionId, u32),
     /// The incarnation is gone with all its processes.
     Gone {
-        /// Session.
+        /// The session of the run.
         session: SessionId,
-        /// Which.
+        /// Number of the run.
         incarnation: u32,
-        /// How.
+        /// How the process ended.
         exit: Exit,
         /// Last lines of its standard error.
         stderr_tail: String,

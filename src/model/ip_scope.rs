@@ -5,11 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// What an address can lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IpScope {
-    /// The internet.
+    /// An address of the internet.
     Public,
     /// The local network: private ranges, and the range that carriers and overlay networks share.
     Local,
-    /// This machine.
+    /// An address of this machine.
     Loopback,
     /// Nothing that an agent may ever reach: metadata services, link-local addresses, addresses that carry another
     /// address, multicast, and ranges without hosts.

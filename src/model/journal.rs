@@ -10,20 +10,20 @@ use super::session::SessionChoice;
 use super::time::{Millis, Timestamp};
 use super::tool::ToolCall;
 
-/// One journal entry.
+/// An event of a message or session, for `hearth why`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalEntry {
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
-    /// To which message.
+    /// The message that it happened to, if it was one.
     pub message: Option<MessageId>,
-    /// In which session.
+    /// The session that it happened in, if it was one.
     pub session: Option<SessionId>,
-    /// What.
+    /// The event.
     pub event: Event,
 }
 
-/// What happened.
+/// Kinds of events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// An incarnation claimed the message.
@@ -65,9 +65,9 @@ pub enum Event {
     Ended(u32, Exit),
     /// A file of the agent could not be imported.
     FileRefused {
-        /// Its name.
+        /// Name of the file in the mailbox.
         file: String,
-        /// Why.
+        /// Why it was refused.
         reason: String,
     },
     /// An answer was refused.
@@ -84,7 +84,7 @@ pub enum Event {
     Unreachable {
         /// Minimum wait, in awake time.
         wait: Millis,
-        /// The error.
+        /// The error of the connection.
         why: String,
     },
     /// A person chose something for the session.
@@ -100,7 +100,7 @@ pub enum Event {
     PassedBudget {
         /// Name of the budget.
         budget: String,
-        /// Why.
+        /// Why the message passed.
         why: PassReason,
     },
     /// The agent's provider took no requests. Another one gets the message.
@@ -110,14 +110,14 @@ pub enum Event {
     },
     /// A fallback of the agent has the message.
     StoodIn {
-        /// The fallback.
+        /// The provider that was used instead.
         fallback: Fallback,
         /// Why the provider before it takes no work.
         why: String,
     },
     /// The agent's own provider has the message, after another one stood in for it.
     TookOverAgain {
-        /// The provider.
+        /// The agent's own provider.
         provider: ProviderKind,
         /// Its model, if it is known.
         model: Option<String>,

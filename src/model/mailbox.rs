@@ -14,7 +14,7 @@ use super::time::{Millis, Timestamp};
 /// Output collected from one session's mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collection {
-    /// Whose mailbox.
+    /// The session whose mailbox was read.
     pub session: SessionId,
     /// The records, in the order in which they must be processed: mid-turn answers and claims before ends.
     pub found: Vec<CollectedRecord>,
@@ -36,9 +36,9 @@ pub struct CollectedRecord {
 pub enum Record {
     /// An incarnation works on a message.
     Claim {
-        /// The message.
+        /// Position of the message.
         seq: u64,
-        /// Who.
+        /// The run that claims it.
         incarnation: u32,
     },
     /// A turn ended.
@@ -47,7 +47,7 @@ pub enum Record {
         seq: u64,
         /// Further messages of the turn, which end together with it.
         also: Vec<u64>,
-        /// Who.
+        /// The run that ended the turn.
         incarnation: u32,
         /// How it failed, if it did.
         failure: Option<Failure>,
@@ -60,9 +60,9 @@ pub enum Record {
     Used {
         /// The message whose acknowledgement ends the turn.
         seq: u64,
-        /// Who.
+        /// The run that reports.
         incarnation: u32,
-        /// By model.
+        /// One entry for each model.
         used: Vec<ReportedUse>,
     },
     /// A message sent during the turn.
@@ -75,9 +75,9 @@ pub enum Record {
     Hidden(Hidden),
     /// A file that cannot be imported. It is moved out of the way, and the reason goes into the journal.
     Unreadable {
-        /// Its name.
+        /// Name of the file.
         file: String,
-        /// Why.
+        /// Why it cannot be read.
         reason: String,
     },
 }
@@ -94,16 +94,16 @@ pub struct Hidden {
 /// A file that was not sent because it contains the value of a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HiddenFile {
-    /// Its name.
+    /// Name of the file.
     pub file: String,
-    /// The variable.
+    /// The variable whose value was found in it.
     pub name: String,
 }
 
 /// How a turn failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// In words.
+    /// Description of the error, as the runner wrote it.
     pub error: String,
     /// Whether it may be retried.
     pub again: RetryHint,
@@ -132,9 +132,9 @@ pub enum Answer {
     Missing(String),
     /// It exists and cannot be imported.
     Refused {
-        /// Its id.
+        /// Id of the answer.
         id: String,
-        /// Why.
+        /// Why it was refused.
         reason: String,
     },
 }
@@ -144,13 +144,13 @@ pub enum Answer {
 pub struct Said {
     /// The agent's id of it.
     pub wire_id: String,
-    /// Who.
+    /// The run that wrote it.
     pub incarnation: u32,
     /// The agent's number for it.
     pub number: u64,
     /// The message it answers.
     pub in_reply_to: Option<u64>,
-    /// Its destination.
+    /// Where it is to be sent.
     pub to: Recipient,
     /// Its text; empty when the payload has none.
     pub text: String,
@@ -190,11 +190,11 @@ pub enum Recipient {
 /// state is included only if it changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
-    /// Whose mailbox.
+    /// The session whose mailbox was looked at.
     pub session: SessionId,
     /// Which incarnation wrote.
     pub incarnation: u32,
-    /// Its heartbeat.
+    /// The newest sign of life.
     pub beat: Beat,
     /// New content of its state file, if that changed.
     pub state: Option<ObservedState>,

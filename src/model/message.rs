@@ -40,7 +40,7 @@ impl MessageKind {
 /// Content of a message, stored once per event however many agents receive it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Body {
-    /// The payload.
+    /// What the agent reads.
     pub content: Content,
     /// What kind of message.
     pub kind: MessageKind,
@@ -50,7 +50,7 @@ pub struct Body {
     pub source: Option<Address>,
     /// The platform's id of it; none when it gave none.
     pub platform_message: Option<ForeignId>,
-    /// Its sender.
+    /// The person who wrote it, if one did.
     pub sender: Option<UserId>,
     /// Files that came with it.
     pub attachments: Vec<Attachment>,
@@ -128,30 +128,30 @@ pub enum MessageState {
     Pending(Due),
     /// An incarnation works on it.
     Claimed {
-        /// Which.
+        /// The run that claimed it.
         incarnation: u32,
-        /// Since when.
+        /// Awake time of the claim.
         since: Awake,
     },
-    /// Done.
+    /// A turn with it has ended.
     Completed {
-        /// How.
+        /// How the turn ended.
         how: Completion,
-        /// When.
+        /// Time at which the end was recorded.
         at: Timestamp,
     },
     /// Failed for good; the sender was told.
     Failed {
-        /// Why.
+        /// The last error.
         error: String,
-        /// When.
+        /// Time at which it failed for good.
         at: Timestamp,
     },
     /// Dropped without a turn.
     Dropped {
-        /// Why.
+        /// Why it was dropped.
         reason: Reason,
-        /// When.
+        /// Time of the drop.
         at: Timestamp,
     },
 }
@@ -179,13 +179,13 @@ pub struct Hop {
 /// One message of one session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Session it is in.
+    /// The session that it belongs to.
     pub session: SessionId,
     /// Its agent; repeated from the session so that counts per agent need no second read.
     pub agent: AgentId,
     /// Position in the session; even.
     pub seq: u64,
-    /// Its content.
+    /// Its payload, shared with the other messages of the same event.
     pub body: BodyId,
     /// Whether it asks for a turn.
     pub trigger: bool,
@@ -386,7 +386,7 @@ impl std::fmt::Display for Reason {
 /// A dropped inbound event: one record per drop, with its real reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drop {
-    /// When.
+    /// Time of the drop.
     pub at: Timestamp,
     /// Channel it came through.
     pub channel: ChannelName,
@@ -400,11 +400,11 @@ pub struct Drop {
     pub agent: Option<AgentId>,
     /// The platform's id of the message.
     pub platform_message: Option<ForeignId>,
-    /// Its sender.
+    /// The person who wrote the event, if known.
     pub sender: Option<UserId>,
     /// The sender's display name.
     pub sender_name: Option<String>,
-    /// Why.
+    /// Why it was dropped.
     pub reason: Reason,
 }
 

@@ -4,6 +4,8 @@
 //! names that come as text are validated, those of a record are trusted, and ids are text ([`as_text`]). Inputs and
 //! effects are the two ends of the engine.
 
+#![warn(missing_docs)]
+
 pub mod access;
 pub mod address;
 pub mod agent;

@@ -160,7 +160,7 @@ pub enum NetRefusal {
 pub enum Judgement {
     /// The connection is made.
     Tunnel {
-        /// Why.
+        /// Origin of the rule that allows it.
         rule: RuleOrigin,
         /// Whether it may lead into the local network.
         private: bool,
@@ -274,7 +274,7 @@ pub enum NetVerdict {
 /// The request of a connection that was opened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenRequest {
-    /// Its method.
+    /// Method of HTTP.
     pub method: String,
     /// Its path, without the query.
     pub path: String,
@@ -283,9 +283,9 @@ pub struct SeenRequest {
 /// A connection of an agent that has ended or was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionSeen {
-    /// The session.
+    /// The session that connected.
     pub session: SessionId,
-    /// Its incarnation.
+    /// The run that connected.
     pub incarnation: u32,
     /// Where it went.
     pub endpoint: Endpoint,
@@ -306,9 +306,9 @@ pub struct ConnectionSeen {
 /// An agent wants to reach an endpoint about which a person has to be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostWanted {
-    /// The session.
+    /// The session that wants to connect.
     pub session: SessionId,
-    /// Its incarnation.
+    /// The run that wants to connect.
     pub incarnation: u32,
     /// Where it wants to go.
     pub endpoint: Endpoint,

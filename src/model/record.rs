@@ -11,7 +11,7 @@ use super::time::Timestamp;
 pub struct SessionRecord {
     /// When it was appended; for an imported record, the time from its source.
     pub at: Timestamp,
-    /// Its content.
+    /// The message or event.
     pub body: RecordBody,
     /// Further fields of the source record that only its creator understands: a JSON object whose fields sit where they
     /// sat in the record. Written back unchanged.
@@ -23,7 +23,7 @@ pub struct SessionRecord {
 pub enum RecordBody {
     /// A message.
     Message {
-        /// By whom.
+        /// Who wrote it.
         role: SpeakerRole,
         /// Its blocks: a JSON array, as received.
         blocks: RawJson,
@@ -93,7 +93,7 @@ pub struct Lease {
 pub struct ImportedFile {
     /// Where it was, raw bytes.
     pub path: Vec<u8>,
-    /// When.
+    /// Time of the examination.
     pub at: Timestamp,
     /// The imported session, or why it was not imported.
     pub outcome: Result<SessionId, String>,

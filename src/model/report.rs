@@ -196,13 +196,13 @@ impl Outcome {
 /// What one wiring decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WiringReport {
-    /// The agent.
+    /// Folder of the agent that the wiring belongs to.
     pub agent: Folder,
     /// The session the message went to.
     pub session: Option<SessionId>,
-    /// The decision.
+    /// What the routing decided.
     pub decision: Decision,
-    /// Why.
+    /// Reason of the decision.
     pub why: Reason,
     /// The stored message.
     pub message: Option<MessageId>,
@@ -248,7 +248,7 @@ impl Decision {
 pub struct ChangeReport {
     /// The entity, as people name it: `agent main`, `chat telegram/123`, `wiring telegram/123 -> main`.
     pub entity: String,
-    /// What happened.
+    /// What the change did.
     pub action: Action,
     /// The settings that changed. Added by commands that know the previous configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -29,7 +29,7 @@ pub enum Request {
     Question(NewQuestion),
     /// Install packages into the agent's image.
     InstallPackages {
-        /// Which.
+        /// Packages to install.
         packages: Packages,
         /// Reason, in the agent's words.
         reason: Option<String>,
@@ -38,9 +38,9 @@ pub enum Request {
     AddMcpServer(McpServer),
     /// Create an agent.
     CreateAgent {
-        /// Its name.
+        /// Name of the new agent.
         name: String,
-        /// Its instructions.
+        /// First content of its instructions file.
         instructions: Option<String>,
     },
     /// Manage the agent's scheduled tasks.
@@ -108,7 +108,7 @@ impl AboutTopic {
 pub enum TaskRequest {
     /// Create a task.
     Schedule {
-        /// The prompt.
+        /// Text of each message that the task starts.
         prompt: String,
         /// First occurrence.
         first: String,
@@ -132,7 +132,7 @@ pub enum TaskRequest {
 /// A question to people, in a form that a card can show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewQuestion {
-    /// Card title.
+    /// Heading of the card.
     pub title: String,
     /// What is asked.
     pub body: String,

@@ -9,7 +9,7 @@ use super::time::{Millis, Timestamp};
 pub enum Keep {
     /// This many days.
     Days(u32),
-    /// Forever.
+    /// Rows are never removed.
     Forever,
 }
 
@@ -24,7 +24,7 @@ pub struct Retention {
     pub attachments: Option<Keep>,
     /// Records for deduplication; never kept for less time than bodies.
     pub dedup: Option<Keep>,
-    /// Dropped events.
+    /// How long drops are kept.
     pub drops: Option<Keep>,
 }
 

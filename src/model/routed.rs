@@ -31,7 +31,7 @@ pub struct WiringResult {
     pub session: Option<String>,
     /// `engaged`, `accumulated`, `ignored`, `refused`, `filtered` or `denied`.
     pub decision: String,
-    /// Why.
+    /// Reason in words for people.
     pub why: String,
     /// The stored message.
     pub message: Option<String>,

@@ -53,9 +53,9 @@ impl SessionName {
 /// One conversation of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatSession {
-    /// Its agent.
+    /// The agent whose session it is.
     pub agent: AgentId,
-    /// Its purpose.
+    /// What it is for: a chat, a thread, or all chats.
     pub route: Route,
     /// Its name among the agent's.
     pub name: SessionName,
@@ -93,7 +93,7 @@ const CHOICE_BYTES: usize = 100;
 /// What people chose for one session, instead of the settings of its agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionSettings {
-    /// The model.
+    /// Name of the model; none is the agent's.
     pub model: Option<String>,
     /// The reasoning effort.
     pub effort: Option<String>,
@@ -366,12 +366,12 @@ impl std::fmt::Display for SessionLabel {
     }
 }
 
-/// A session of a workspace.
+/// A session that belongs to a directory, apart from chats.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkspaceSession {
     /// The id that people use, unique in its workspace.
     pub label: SessionLabel,
-    /// Title.
+    /// Title that people see.
     pub title: Option<String>,
     /// Its model, if known.
     pub model: Option<String>,

@@ -47,7 +47,7 @@ pub enum SessionCommand {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Home {
-    /// This one.
+    /// A workspace that is known.
     Known(#[serde(with = "as_text::key")] WorkspaceKey),
     /// The workspace of this directory. It is created if it does not exist.
     Seen(Box<WorkspaceSight>),
@@ -56,13 +56,13 @@ pub enum Home {
 /// A new session of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewSession {
-    /// Where.
+    /// The workspace that the session is created in.
     pub home: Home,
     /// Its id; none lets the store choose one.
     pub label: Option<SessionLabel>,
-    /// Title.
+    /// Title that people see.
     pub title: Option<String>,
-    /// Its model.
+    /// Name of the model.
     pub model: Option<String>,
     /// When it was created and last changed, from its source; none is now. Not set by clients.
     #[serde(skip)]
@@ -115,7 +115,7 @@ pub struct Guard {
 /// The process that wants a session's lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// Its process.
+    /// Process id.
     pub pid: u32,
     /// When that process started, as the kernel counts it.
     pub started: u64,
@@ -126,15 +126,15 @@ pub struct Holder {
 /// Result of a command on a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionDone {
-    /// The workspace it is in.
+    /// The workspace of the session.
     #[serde(with = "as_text::key")]
     pub workspace: WorkspaceKey,
-    /// Which.
+    /// The session that was changed.
     #[serde(with = "as_text")]
     pub id: SessionId,
     /// The session as it is now, or as it was before its removal.
     pub row: WorkspaceSession,
-    /// The outcome.
+    /// What the command did.
     pub what: SessionOutcome,
 }
 
@@ -172,6 +172,7 @@ pub enum SessionOutcome {
 
 /// Why a command on a session was refused. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum SessionRefusal {
     /// The session does not exist.
     #[error("session not found: {session}")]
@@ -181,14 +182,10 @@ pub enum SessionRefusal {
     },
     /// It is an agent's session.
     #[error("{session} is a conversation of an agent: it grows by messages only")]
-    IsChat {
-        /// Which.
-        session: SessionId,
-    },
+    IsChat { session: SessionId },
     /// It has changed since the caller read it.
     #[error("session {session} has {found} records, not {expected}: another process has written to it")]
     Changed {
-        /// Which.
         session: String,
         /// What the caller expected.
         expected: u64,
@@ -198,7 +195,6 @@ pub enum SessionRefusal {
     /// Another process holds the lease, or has held it since.
     #[error("session {session} is held by process {pid} under lease {epoch}")]
     Held {
-        /// Which.
         session: String,
         /// Who holds it.
         pid: u32,
@@ -208,31 +204,24 @@ pub enum SessionRefusal {
     /// The caller's lease has ended.
     #[error("lease {given} of session {session} has ended: the newest one is {newest}")]
     LeaseOver {
-        /// Which.
         session: String,
         /// The caller's.
         given: u64,
-        /// The newest.
         newest: u64,
     },
     /// It is in use, and the command would remove it.
     #[error("session {session} is in use by process {pid}")]
     Active {
-        /// Which.
         session: String,
         /// Who uses it.
         pid: u32,
     },
     /// A session with that id already exists.
     #[error("session {session} already exists in this workspace")]
-    Exists {
-        /// Which.
-        session: String,
-    },
+    Exists { session: String },
     /// Too many records at once.
     #[error("{given} records at once are too many: at most {max} are accepted")]
     TooMany {
-        /// How many.
         given: u64,
         /// How many may be.
         max: u64,
@@ -240,9 +229,7 @@ pub enum SessionRefusal {
     /// A record that the store cannot hold.
     #[error("record {number} has {bytes} bytes: at most {max} are accepted")]
     TooLarge {
-        /// Which, from 1.
         number: u64,
-        /// Its size.
         bytes: u64,
         /// The largest size.
         max: u64,
@@ -250,25 +237,17 @@ pub enum SessionRefusal {
     /// It has no such record.
     #[error("session {session} has {found} records: it cannot be forked at {wanted}")]
     NoSuchRecord {
-        /// Which.
         session: String,
-        /// The record.
         wanted: u64,
         /// Its actual number of records.
         found: u64,
     },
     /// It is not in the trash.
     #[error("session {session} is not in the trash")]
-    NotInTrash {
-        /// Which.
-        session: String,
-    },
+    NotInTrash { session: String },
     /// The workspace does not exist, or its directory was replaced.
     #[error("workspace {workspace} no longer exists")]
-    NoWorkspace {
-        /// Its name.
-        workspace: String,
-    },
+    NoWorkspace { workspace: String },
     /// The directory cannot be used as a workspace as it is.
     #[error("{}", .0.message)]
     Workspace(Refusal),

@@ -29,9 +29,9 @@ impl Gap {
 /// Why a fallback drives a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StandIn {
-    /// The fallback.
+    /// The provider that is used instead.
     pub fallback: Fallback,
-    /// Since when.
+    /// Time since which it is.
     pub since: Timestamp,
     /// Why the provider before it takes no work.
     pub why: String,

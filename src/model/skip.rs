@@ -21,7 +21,7 @@ pub fn is_skill(name: &str) -> bool {
 /// A skip that a skill reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkipSummary {
-    /// Whose.
+    /// The agent whose skill reported it.
     pub agent: AgentId,
     /// The skill, `tessl__<name>`; also in the file's name.
     pub skill: String,
@@ -39,7 +39,7 @@ pub struct SkipSummary {
     pub repeats: u32,
     /// Unguessable part of the card's buttons, if people are asked what to do.
     pub nonce: Option<u64>,
-    /// Its state.
+    /// What people did about it.
     pub state: SkipState,
 }
 
@@ -63,9 +63,9 @@ pub struct SkipReport {
 /// The step of a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SkipStep {
-    /// By name.
+    /// A step with a name.
     Name(String),
-    /// By number.
+    /// A numbered step.
     Number(i64),
 }
 
@@ -128,11 +128,11 @@ pub enum SkipState {
     Unsent(String, Timestamp),
     /// A person has seen it and decided what to do.
     Acknowledged {
-        /// The person.
+        /// The person or operator who decided.
         by: Decider,
-        /// The decision.
+        /// What the person decided.
         answer: SkipAnswer,
-        /// When.
+        /// Time of the decision.
         at: Timestamp,
     },
 }
@@ -193,7 +193,7 @@ pub struct SkipLook {
 /// A summary under the name of a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundSkip {
-    /// The skill.
+    /// The skill that wrote the file.
     pub skill: String,
     /// Its content, or why it cannot be used.
     pub content: Result<SkipReport, SkipTrouble>,

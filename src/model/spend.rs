@@ -110,26 +110,26 @@ pub enum CostBasis {
 pub struct ReportedUse {
     /// The model's name, if it is known.
     pub model: Option<Short>,
-    /// Its tokens.
+    /// Tokens by kind.
     pub tokens: Tokens,
     /// Its cost, if it was stated.
     pub cost: Option<Money>,
 }
 
-/// The use of one model.
+/// What a turn used of one model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelUse {
     /// The model's name, if it is known.
     pub model: Option<Short>,
-    /// Its tokens.
+    /// Tokens by kind.
     pub tokens: Tokens,
-    /// Its cost.
+    /// Price of the tokens.
     pub cost: Money,
     /// Where the cost comes from.
     pub basis: CostBasis,
 }
 
-/// Who counted.
+/// Source of the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SpendSource {
     /// The agent reported it with the end of its turn.
@@ -159,9 +159,9 @@ pub struct Spend {
     pub at: Timestamp,
     /// The day of its totals.
     pub day: Day,
-    /// The agent.
+    /// The agent whose turn it was.
     pub agent: AgentId,
-    /// Its session.
+    /// The session of the turn.
     pub session: SessionId,
     /// The chat that the answer goes to.
     pub chat: Option<ChatId>,
@@ -169,9 +169,9 @@ pub struct Spend {
     pub person: Option<UserId>,
     /// The series, if a task ran.
     pub task: Option<TaskId>,
-    /// By model.
+    /// One entry for each model.
     pub uses: Vec<ModelUse>,
-    /// Who counted.
+    /// Source of the numbers.
     pub source: SpendSource,
     /// Whether it is in the totals. A report is not, where the gateway counted the calls of the turn.
     pub counted: bool,
@@ -182,13 +182,13 @@ pub struct Spend {
 pub enum SpendScope {
     /// The whole installation.
     All,
-    /// An agent.
+    /// All turns of an agent.
     Agent(AgentId),
-    /// A chat.
+    /// All turns for a chat.
     Chat(ChatId),
     /// A series of tasks.
     Task(TaskId),
-    /// A person.
+    /// All turns for a person.
     Person(UserId),
     /// A model; empty if its name is not known.
     Model(Short),
@@ -221,7 +221,7 @@ impl Spend {
 pub struct Amounts {
     /// Entries of the ledger.
     pub turns: u64,
-    /// Tokens.
+    /// Tokens by kind.
     pub tokens: Tokens,
     /// Costs that are known.
     pub cost: Money,
@@ -238,7 +238,7 @@ impl Amounts {
         Self { turns: 0, tokens: used.tokens, cost, unpriced }
     }
 
-    /// The sum.
+    /// Field by field.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -249,7 +249,7 @@ impl Amounts {
         }
     }
 
-    /// The difference.
+    /// Field by field.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         Self {
@@ -281,7 +281,7 @@ impl SpendTotal {
 /// The price of a model, by the name that agents report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelPrice {
-    /// The name.
+    /// Name as the provider reports it.
     pub model: String,
     /// The price.
     pub price: Price,

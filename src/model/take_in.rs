@@ -45,7 +45,7 @@ pub struct FileSession {
 pub struct TakeIn {
     /// The directory whose workspace receives the session. The workspace is created if it does not exist.
     pub sight: WorkspaceSight,
-    /// The file.
+    /// State of the file when it was read.
     pub file: FileState,
     /// Metadata of the session. Its source names the file that the session belongs to.
     pub head: SessionHead,
@@ -77,7 +77,7 @@ pub struct FileRefused {
     /// The file that its session belongs to, raw bytes.
     #[serde(deserialize_with = "path")]
     pub owner: Vec<u8>,
-    /// The file.
+    /// State of the file when it was examined.
     pub file: FileState,
     /// Why not, for people.
     pub why: String,
@@ -96,7 +96,7 @@ pub enum TookIn {
     },
     /// The session is complete.
     Whole {
-        /// The session.
+        /// The session that has the content of the file.
         #[serde(with = "as_text")]
         session: SessionId,
         /// Its id for people.
@@ -106,7 +106,7 @@ pub enum TookIn {
     },
     /// The same content was imported before.
     Already {
-        /// The session.
+        /// The session that has the content of the file.
         #[serde(with = "as_text")]
         session: SessionId,
         /// Its id for people.
@@ -114,7 +114,7 @@ pub enum TookIn {
     },
     /// The store has a newer state of the session; this older one is not needed.
     Passed {
-        /// The session.
+        /// The session of the file.
         #[serde(with = "as_text")]
         session: SessionId,
         /// Its id for people.
@@ -122,7 +122,7 @@ pub enum TookIn {
     },
     /// The file and the stored session have diverged. Neither is changed.
     Conflict {
-        /// The session.
+        /// The session of the file.
         #[serde(with = "as_text")]
         session: SessionId,
         /// Its id for people.

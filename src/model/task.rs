@@ -156,7 +156,7 @@ impl TaskState {
 pub enum TaskOrigin {
     /// The agent, in this session.
     Agent(SessionId),
-    /// A command.
+    /// The command line.
     Operator,
     /// Imported from another host, where it had a name with this digest. The same name is never imported twice.
     Imported(u64),
@@ -173,7 +173,7 @@ impl TaskOrigin {
 /// A series with exactly one future occurrence while it is active.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// Its agent.
+    /// The agent that does it.
     pub agent: AgentId,
     /// Where it runs.
     pub home: TaskHome,
@@ -183,7 +183,7 @@ pub struct Task {
     pub script: Option<String>,
     /// Default destination of answers; none is the session's own.
     pub reply: Option<Address>,
-    /// Recurrence.
+    /// Rule for the occurrences after the first.
     pub recurrence: Recurrence,
     /// First slot; anchor of the grid of [`Recurrence::Every`].
     pub anchor: Timestamp,
@@ -191,7 +191,7 @@ pub struct Task {
     pub missed: Missed,
     /// What happens to slots that come while an earlier occurrence still runs.
     pub overlap: Overlap,
-    /// Its state.
+    /// Active, paused, or ended.
     pub state: TaskState,
     /// The one future occurrence, or the one kept during a pause; none when the task has ended.
     pub next: Option<Timestamp>,
@@ -203,7 +203,7 @@ pub struct Task {
     pub failures: u32,
     /// Who created it.
     pub origin: TaskOrigin,
-    /// When.
+    /// Time of its creation.
     pub created: Timestamp,
     /// When a command or the agent last changed it.
     pub changed: Timestamp,
@@ -240,7 +240,7 @@ impl SkipReason {
 /// One occurrence of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Slot {
-    /// The series.
+    /// The task that it is an occurrence of.
     pub task: TaskId,
     /// The scheduled time, not the time when it ran.
     pub at: Timestamp,
@@ -271,7 +271,7 @@ pub enum FireOutcome {
     /// Skipped, together with all later slots of the series up to and including `until` that have no record of their
     /// own.
     Skipped {
-        /// Why.
+        /// Why there was no run.
         reason: SkipReason,
         /// The last of these slots. If a clock that was ahead had skipped more of them, the time to which it was set
         /// back.
@@ -306,6 +306,6 @@ pub struct Fire {
     pub at: Timestamp,
     /// Time zone in which the slot was computed.
     pub zone: String,
-    /// Outcome.
+    /// What happened at the occurrence.
     pub outcome: FireOutcome,
 }

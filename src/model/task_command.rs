@@ -10,7 +10,7 @@ use super::task::{Missed, Overlap, TaskHome, TaskOrigin};
 /// Parameters of a new task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewTask {
-    /// Its agent.
+    /// The agent that does it.
     #[serde(with = "as_text")]
     pub agent: AgentId,
     /// Where it runs.

@@ -11,7 +11,7 @@ use super::time::Timestamp;
 pub struct Sticky {
     /// The thread. Without one: everything outside of threads, which is everything in chats that have none.
     pub address: Address,
-    /// Since when.
+    /// Time since which the agent follows it.
     pub since: Timestamp,
     /// When it ends, unless the agent is engaged again before.
     pub until: Timestamp,
@@ -24,6 +24,6 @@ pub struct Mute {
     pub address: Address,
     /// Note: any JSON value.
     pub note: RawJson,
-    /// Since when.
+    /// Time of the mute.
     pub since: Timestamp,
 }

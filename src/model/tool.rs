@@ -14,7 +14,7 @@ pub use super::tool_settings::{
 /// A field of a tool's input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolField {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
     /// Its value.
     pub value: ToolValue,
@@ -38,7 +38,7 @@ pub struct NewToolCall {
     pub kind: String,
     /// The agent's working directory, as it sees it.
     pub folder: String,
-    /// The input.
+    /// JSON as the tool gets it.
     pub input: RawJson,
     /// The same, field by field.
     pub fields: Vec<ToolField>,
@@ -78,7 +78,7 @@ pub struct ToolRequest {
 /// The run that waits for a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolAsker {
-    /// The incarnation.
+    /// The run that asks.
     pub incarnation: u32,
     /// The incarnation's number for the question.
     pub number: u64,
@@ -89,7 +89,7 @@ pub struct ToolAsker {
 /// The run that got a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolUsed {
-    /// The incarnation.
+    /// The run that got the decision.
     pub incarnation: u32,
     /// When that was stored, which is before the tool can start.
     pub at: Timestamp,
@@ -143,7 +143,7 @@ pub enum GrantScope {
 /// Tool calls that a person allowed in advance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolGrant {
-    /// The agent.
+    /// The agent that may make the calls.
     pub agent: AgentId,
     /// Where it holds.
     pub scope: GrantScope,
@@ -151,7 +151,7 @@ pub struct ToolGrant {
     pub pattern: String,
     /// Who allowed them.
     pub by: Decider,
-    /// When.
+    /// Time at which it was granted.
     pub at: Timestamp,
 }
 
@@ -175,15 +175,15 @@ pub struct ToolCall {
 /// What decided about a tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToolBasis {
-    /// The preset.
+    /// A preset of rules.
     Preset(ToolPreset),
-    /// A rule.
+    /// A rule of the configuration.
     Rule(ToolRule),
     /// Something a person had allowed; contains the pattern.
     Granted(String),
     /// A person was asked.
     Asked {
-        /// The approval.
+        /// The approval that decided.
         approval: ApprovalId,
         /// Who decided, if a person did.
         by: Option<Decider>,

@@ -81,7 +81,7 @@ pub enum SpeechTool {
     Server {
         /// The base of its URLs, such as `https://api.openai.com/v1`.
         url: String,
-        /// The model.
+        /// Name of the model, if the server needs one.
         model: Option<String>,
         /// Reference to the key: `env:`, `file:` or `cmd:`.
         key: Option<String>,
@@ -200,7 +200,7 @@ pub enum TranscriptState {
     },
     /// There is none, and why.
     Failed {
-        /// Why.
+        /// Reason in words for people.
         why: String,
         /// What did not make it, and when it was given up.
         by: Made,
@@ -233,14 +233,14 @@ pub enum Speech {
     },
     /// A second message has the audio.
     Sent {
-        /// The message.
+        /// The outgoing message with the audio.
         message: OutboundId,
         /// What made the audio, and when.
         by: Made,
     },
     /// There is none, and why.
     Failed {
-        /// Why.
+        /// Reason in words for people.
         why: String,
         /// What did not make it, and when it was given up.
         by: Made,

@@ -144,9 +144,9 @@ pub struct Workspace {
 /// An event in the history of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkspaceEvent {
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
-    /// What.
+    /// What happened.
     pub what: WorkspaceFact,
 }
 
@@ -182,16 +182,16 @@ pub enum WorkspaceFact {
     },
     /// One of its sessions was continued in another workspace, as a fork.
     HandedOver {
-        /// Which.
+        /// The session that was handed over.
         session: SessionId,
-        /// The fork.
+        /// The fork that continues it.
         fork: SessionId,
         /// The workspace of the fork.
         to: WorkspaceKey,
     },
     /// A session of another workspace was continued here, as a fork.
     TakenOver {
-        /// The fork.
+        /// The fork that was made.
         session: SessionId,
         /// What it was forked from.
         parent: SessionId,
@@ -200,7 +200,7 @@ pub enum WorkspaceFact {
     },
     /// Sessions were imported from files.
     Imported {
-        /// How many.
+        /// Number of imported sessions.
         sessions: u64,
     },
 }

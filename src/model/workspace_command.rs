@@ -32,7 +32,7 @@ pub enum WorkspaceInput {
 pub enum AdoptFrom {
     /// The workspace whose identity matches the directory, else the one that was at its path before.
     Found,
-    /// This one.
+    /// A workspace that is known.
     Key(#[serde(with = "as_text::key")] WorkspaceKey),
     /// The one at this path, raw bytes.
     Path(#[serde(deserialize_with = "path")] Vec<u8>),
@@ -44,7 +44,7 @@ pub enum AdoptFrom {
 pub enum WorkspaceReply {
     /// The directory is that workspace.
     Adopted {
-        /// The workspace.
+        /// The workspace that was adopted.
         #[serde(with = "as_text::key")]
         key: WorkspaceKey,
         /// Whether this is new.

@@ -24,7 +24,6 @@ const NAME_CHARS: usize = 200;
 pub struct LocalServer {
     /// The program that usually listens there.
     pub name: &'static str,
-    /// Its address.
     pub base_url: String,
     /// The models that it has.
     pub models: Vec<String>,

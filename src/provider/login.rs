@@ -116,7 +116,6 @@ pub enum LoginError {
     /// Invalid address.
     #[error("the address of the server is not usable: {why}; give one like {} or http://localhost:4000{}", .api.default_server(), .api.base_path())]
     Address {
-        /// The reason.
         why: String,
         /// The API that the server should have.
         api: Api,

@@ -15,7 +15,6 @@ pub use trial::{Accepted, Rejected, try_login};
 /// What a provider is, for people who choose one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
-    /// The provider.
     pub provider: ProviderKind,
     /// What it does.
     pub is: &'static str,

@@ -18,11 +18,9 @@ const TRANSCRIBER: &str = "whisper-1";
 const SPEAKER: &str = "tts-1";
 const VOICE: &str = "alloy";
 
-/// A server for speech.
 pub struct SpeechServer<'a> {
     /// The base of its URLs.
     pub url: &'a str,
-    /// The model.
     pub model: Option<&'a str>,
     /// The key; it is sent to this server only.
     pub key: Option<&'a str>,
@@ -30,17 +28,14 @@ pub struct SpeechServer<'a> {
     pub timeout: Duration,
 }
 
-/// An audio file.
 pub struct AudioFile {
     /// A name whose end says what it is: servers go by it.
     pub name: String,
-    /// Its content.
     pub bytes: Vec<u8>,
 }
 
 /// A text to speak.
 pub struct SpokenText<'a> {
-    /// The text.
     pub text: &'a str,
     /// The voice, as the server calls it.
     pub voice: Option<&'a str>,

@@ -36,7 +36,6 @@ pub enum Rejected {
     /// The server does not know the secret.
     #[error("{server} rejects the {credential}{hint}")]
     Wrong {
-        /// The server.
         server: String,
         /// What was tried.
         credential: &'static str,
@@ -46,7 +45,6 @@ pub enum Rejected {
     /// The account has no credit.
     #[error("{server} accepts the {credential}, but its account has no credit: {said}")]
     NoCredit {
-        /// The server.
         server: String,
         /// What was tried.
         credential: &'static str,
@@ -58,16 +56,10 @@ pub enum Rejected {
     RateLimited(String),
     /// The server was not reached.
     #[error("{server} cannot be reached: {why}")]
-    Unreached {
-        /// The server.
-        server: String,
-        /// The reason.
-        why: String,
-    },
+    Unreached { server: String, why: String },
     /// The server is in trouble.
     #[error("{server} is in trouble: {said}")]
     Trouble {
-        /// The server.
         server: String,
         /// Words of the server.
         said: String,
@@ -75,7 +67,6 @@ pub enum Rejected {
     /// Something else answers at this address.
     #[error("{server} is not a server for {servers}: {why}")]
     OtherServer {
-        /// The server.
         server: String,
         /// The kind of server that was expected.
         servers: &'static str,

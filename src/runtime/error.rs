@@ -8,47 +8,25 @@ use crate::model::id::SessionId;
 pub enum Error {
     /// A directory that the agent or the runtime needs cannot be created.
     #[error("cannot create the directory {}", path.display())]
-    Directory {
-        /// Which.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Directory { path: PathBuf, source: io::Error },
     /// A path that is passed to the runner cannot be written as JSON.
     #[error("the path {} is not UTF-8", path.display())]
-    Path {
-        /// Which.
-        path: PathBuf,
-    },
+    Path { path: PathBuf },
     /// The seccomp profile cannot be written. Without it an agent does not start.
     #[error("cannot write the seccomp profile of containers to {}", path.display())]
-    Filter {
-        /// Which file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Filter { path: PathBuf, source: io::Error },
     /// The lock that proves which incarnation is alive cannot be used.
     #[error("cannot use the lock of an agent at {}", path.display())]
-    Lock {
-        /// Which.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Lock { path: PathBuf, source: io::Error },
     /// Processes of an earlier incarnation survived every attempt to kill them.
     #[error("processes of an earlier incarnation of {session} are still there")]
-    Held {
-        /// Whose.
-        session: SessionId,
-    },
+    Held { session: SessionId },
     /// A real provider would run with the user's permissions.
     #[error(
         "agent {folder}: provider `{provider}` needs `unconfined = true` in hearth.toml to run here, with all rights of the \
          user who runs hearth, because {why}"
     )]
     Unconfined {
-        /// Which agent.
         folder: String,
         /// What drives it.
         provider: &'static str,
@@ -61,9 +39,7 @@ pub enum Error {
          in hearth.toml"
     )]
     OpenNetwork {
-        /// Which agent.
         folder: String,
-        /// Its setting.
         network: &'static str,
         /// Why it cannot be enforced.
         why: String,
@@ -72,32 +48,16 @@ pub enum Error {
     },
     /// A setting is not a valid environment variable name.
     #[error("`{name}` cannot be the name of an environment variable")]
-    VariableName {
-        /// Which.
-        name: String,
-    },
+    VariableName { name: String },
     /// The value of an environment variable cannot be resolved.
     #[error("environment variable {name}")]
-    Variable {
-        /// Which.
-        name: String,
-        /// Why not.
-        source: crate::runtime::process::SecretError,
-    },
+    Variable { name: String, source: crate::runtime::process::SecretError },
     /// The program cannot be started.
     #[error("cannot start {}", program.display())]
-    Spawn {
-        /// Which.
-        program: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Spawn { program: PathBuf, source: io::Error },
     /// The system has no more threads.
     #[error("cannot start a thread")]
-    Thread {
-        /// Why not.
-        source: io::Error,
-    },
+    Thread { source: io::Error },
     /// Podman cannot be used.
     #[error(transparent)]
     Unusable(#[from] crate::runtime::podman::Unusable),
@@ -120,7 +80,6 @@ pub enum Error {
     HandOver {
         /// The pipe, or the directory of all pipes.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
     /// The runner does not know how secrets are handed over, or cannot read them.
@@ -129,7 +88,6 @@ pub enum Error {
          `hearth-runner` of this version into the image"
     )]
     NotTaken {
-        /// Which image.
         image: String,
         /// What it did instead.
         how: String,

@@ -40,9 +40,7 @@ const PIDS: u32 = 512;
 /// What to start: one incarnation of one session.
 #[derive(Debug, Clone)]
 pub struct Spec {
-    /// Session.
     pub session: SessionId,
-    /// Which incarnation.
     pub incarnation: u32,
     /// The session's mailbox directory.
     pub session_dir: PathBuf,

@@ -19,7 +19,6 @@ pub struct Document {
 pub struct Documents {
     /// The number of the first one.
     pub first: u32,
-    /// The texts.
     pub list: Vec<Document>,
 }
 
@@ -47,7 +46,6 @@ impl Documents {
         rows
     }
 
-    /// Their bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut coder = Coder::default();
@@ -94,7 +92,6 @@ impl<'a> DocumentRow<'a> {
         DocumentWalk { rest: self.bytes, left: self.count, id: 0, at: 0 }
     }
 
-    /// Their lengths.
     #[must_use]
     pub const fn lengths(self) -> Lengths<'a> {
         Lengths { rest: self.bytes, next: self.first }

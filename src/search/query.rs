@@ -30,7 +30,6 @@ impl Clause {
     }
 }
 
-/// A query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
     /// Its words and phrases.
@@ -111,7 +110,6 @@ impl Query {
 pub enum Match {
     /// It is the same word.
     Word,
-    /// It is its beginning.
     Beginning,
 }
 

@@ -22,14 +22,12 @@ pub struct Posting {
     pub count: u32,
 }
 
-/// A row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// Its first term.
     pub term: String,
     /// The first text of that term in this row.
     pub at: u32,
-    /// Its bytes.
     pub bytes: Vec<u8>,
 }
 

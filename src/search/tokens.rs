@@ -12,7 +12,6 @@ use super::fold::fold;
 pub struct Token<'t> {
     /// Bytes of the text.
     pub at: Range<usize>,
-    /// The word.
     pub word: Cow<'t, str>,
     /// Whether it is the last character of a run of pairs, and only there to be found by itself.
     pub last: bool,

@@ -46,7 +46,6 @@ impl Words {
         Self { bytes }
     }
 
-    /// Their bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes

@@ -26,7 +26,6 @@ pub enum Error {
     /// The token cannot be read.
     #[error("the token {path} cannot be read: {source}; only the user who runs the daemon can talk to it")]
     Token {
-        /// Its file.
         path: PathBuf,
         /// Error of the operating system.
         source: std::io::Error,

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::command::{Answer, ClientCommand, RequestRefused};
 use crate::model::Awake;
 
-/// Protocol version.
 pub const VERSION: u32 = 2;
 
 /// Longest line that either side accepts, in bytes. Fits an event with embedded files and every character escaped.
@@ -20,7 +19,6 @@ pub const GREETING_MAX: usize = 4 << 10;
 pub enum Request {
     /// Greeting: the first line, which authenticates the client.
     Hello {
-        /// Protocol version.
         v: u32,
         /// Content of the token file.
         token: String,
@@ -33,10 +31,7 @@ pub enum Request {
         dry_run: bool,
     },
     /// A change to the store.
-    Submit {
-        /// The change.
-        command: ClientCommand,
-    },
+    Submit { command: ClientCommand },
     /// Run a sweep.
     Sweep {
         /// Simulated time, in milliseconds since 1970. Only with `dry_run`.
@@ -73,7 +68,6 @@ pub enum Request {
     Say {
         /// Idempotency key: chosen by the client, unchanged when it repeats the request.
         id: String,
-        /// What.
         text: String,
     },
     /// Make a link that signs a person in to the console once.
@@ -82,10 +76,7 @@ pub enum Request {
         user: Option<String>,
     },
     /// A message was shown.
-    Shown {
-        /// Its id.
-        id: String,
-    },
+    Shown { id: String },
 }
 
 /// A message from the daemon.
@@ -101,7 +92,6 @@ pub enum Response {
     },
     /// The request was refused.
     Refused {
-        /// The reason.
         #[serde(flatten)]
         refusal: RequestRefused,
         /// The client's id of the message, if the request was `Say`.
@@ -109,10 +99,7 @@ pub enum Response {
         id: Option<String>,
     },
     /// The request was carried out.
-    Done {
-        /// Its result.
-        answer: Answer,
-    },
+    Done { answer: Answer },
     /// The daemon's status.
     Status(DaemonStatus),
     /// A pairing was opened.
@@ -125,9 +112,7 @@ pub enum Response {
     Attached {
         /// The agent's folder.
         agent: String,
-        /// Its name.
         name: String,
-        /// Its provider.
         #[serde(default)]
         provider: String,
         /// Ids of the owners of this installation.
@@ -157,7 +142,6 @@ pub enum Response {
         id: String,
         /// The sender; none is Hearth.
         speaker: Option<String>,
-        /// What.
         text: String,
         /// Paths of the files that go with it.
         files: Vec<String>,
@@ -165,22 +149,16 @@ pub enum Response {
         in_reply_to: Option<String>,
     },
     /// The agent uses this tool now, or none. Only for clients that want it.
-    Tool {
-        /// Its name.
-        name: Option<String>,
-    },
+    Tool { name: Option<String> },
     /// The agent is writing the answer to a message that this client sent. Only for clients that want it.
     Writing {
-        /// The message.
         message: String,
         /// The end of the text so far. Empty if the agent does something else now.
         text: String,
     },
     /// A message has ended.
     Settled {
-        /// Its id.
         message: String,
-        /// The outcome.
         #[serde(flatten)]
         end: End,
     },
@@ -214,7 +192,6 @@ impl Response {
     }
 }
 
-/// The codes of a pairing.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct PairingCode {
     /// The code to type.
@@ -234,7 +211,6 @@ impl std::fmt::Debug for PairingCode {
 /// A link that signs a person in to the console once.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct ConsoleLink {
-    /// The link.
     pub link: String,
     /// Who is signed in.
     pub user: String,
@@ -269,14 +245,11 @@ pub enum PairingStateJson {
     Open,
     /// A person sent it.
     Answered {
-        /// Their id.
         user: String,
         /// Their name on the network.
         name: Option<String>,
     },
-    /// The pairing is void.
     Void {
-        /// Why.
         why: String,
     },
 }
@@ -284,7 +257,6 @@ pub enum PairingStateJson {
 /// State that only a running daemon knows.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DaemonStatus {
-    /// Its process.
     pub pid: u32,
     /// Version of Hearth.
     pub version: String,
@@ -333,7 +305,6 @@ pub struct DaemonStatus {
 /// A session whose agent writes more than Hearth collects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FloodJson {
-    /// Its id.
     pub session: String,
     /// Number of records discarded since the agent last wrote at a normal rate.
     pub discarded: u64,
@@ -357,9 +328,7 @@ pub struct BuildJson {
 /// State of a channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelStatus {
-    /// Its name.
     pub name: String,
-    /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
     /// `up`, `down` or `connecting`.

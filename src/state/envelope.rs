@@ -49,12 +49,10 @@ pub trait Record: std::fmt::Debug + Clone + Serialize + DeserializeOwned + 'stat
 
 /// Why bytes are not a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum Unreadable {
     /// A newer Hearth wrote them.
-    TooNew {
-        /// Their version.
-        found: u16,
-    },
+    TooNew { found: u16 },
     /// They are broken.
     Damaged(String),
 }

@@ -11,6 +11,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failure of the store.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum Error {
     /// LMDB failed. After a failed commit the state on disk is unknown: the daemon stops, and the next start recovers.
     #[error("the store failed while {doing}: {source}; check the disk that holds `store/` of the data directory")]
@@ -23,7 +24,6 @@ pub enum Error {
     /// The store exists and cannot be opened.
     #[error("the store in {path} cannot be opened: {source}; {}", advice(source))]
     Unopened {
-        /// Its directory.
         path: PathBuf,
         /// The system's error.
         source: std::io::Error,
@@ -34,7 +34,6 @@ pub enum Error {
          --replace`, which keeps this one aside"
     )]
     Broken {
-        /// The file.
         path: PathBuf,
         /// The damage that was found.
         reason: String,
@@ -60,7 +59,6 @@ pub enum Error {
         "the row {key} of table {table} is damaged: {reason}; stop the daemon, run `hearth-dump --check`, restore a backup"
     )]
     Damaged {
-        /// Table.
         table: &'static str,
         /// Key, in its text form.
         key: String,
@@ -72,7 +70,6 @@ pub enum Error {
         "the row {key} of table {table} has version {found}, this Hearth supports versions only up to {known}: install the newer Hearth"
     )]
     TooNew {
-        /// Table.
         table: &'static str,
         /// Key, in its text form.
         key: String,
@@ -86,9 +83,7 @@ pub enum Error {
         "the store {path} has format {found}, this Hearth supports formats only up to {known}: install the newer Hearth or use another data directory"
     )]
     NewerFormat {
-        /// The store.
         path: PathBuf,
-        /// Its format.
         found: u32,
         /// Newest format that this program knows.
         known: u32,
@@ -106,7 +101,6 @@ pub enum Error {
         "{path} is on {kind}, where the store's locks do not work: choose a data directory on a local disk (--data or HEARTH_DATA)"
     )]
     FileSystem {
-        /// The directory.
         path: PathBuf,
         /// Kind of file system.
         kind: String,
@@ -126,9 +120,7 @@ pub enum Error {
          (`systemctl --user restart hearth`, or stop and start `hearth run`), which upgrades the store"
     )]
     OlderFormat {
-        /// The store.
         path: PathBuf,
-        /// Its format.
         found: u32,
         /// The format that this program writes.
         known: u32,
@@ -138,14 +130,10 @@ pub enum Error {
         "the store is damaged: it has no table {table}; stop the daemon, and put a backup in place with `hearth restore \
          BACKUP --replace`, which keeps this store aside"
     )]
-    NoTable {
-        /// Table.
-        table: &'static str,
-    },
+    NoTable { table: &'static str },
     /// A required row is missing.
     #[error("the row {key} of table {table} is missing, and other rows refer to it: the store is damaged")]
     Missing {
-        /// Table.
         table: &'static str,
         /// Key, in its text form.
         key: String,
@@ -153,7 +141,6 @@ pub enum Error {
     /// A row that must be new already exists.
     #[error("table {table} already has a row {key}")]
     Exists {
-        /// Table.
         table: &'static str,
         /// Key, in its text form.
         key: String,
@@ -161,23 +148,18 @@ pub enum Error {
     /// A record that is too large to be stored.
     #[error("a record for row {key} of table {table} has {bytes} bytes, at most {max} are accepted")]
     TooLarge {
-        /// Table.
         table: &'static str,
         /// Key, in its text form.
         key: String,
-        /// Its size.
         bytes: usize,
-        /// The limit.
         max: usize,
     },
     /// A record that cannot be encoded; a bug in its type.
     #[error("a record for row {key} of table {table} cannot be written: {reason}")]
     Unwritable {
-        /// Table.
         table: &'static str,
         /// Key, in its text form.
         key: String,
-        /// Why.
         reason: String,
     },
     /// A text that cannot be part of a key.
@@ -187,14 +169,10 @@ pub enum Error {
     #[error(
         "the store has an older format, and the backup before its migration failed, so nothing was changed: {source}"
     )]
-    NoBackup {
-        /// Why.
-        source: Box<super::backup::Error>,
-    },
+    NoBackup { source: Box<super::backup::Error> },
     /// A file beside the store.
     #[error("{path}: {source}")]
     Io {
-        /// Which.
         path: PathBuf,
         /// The system's error.
         source: std::io::Error,

@@ -43,15 +43,16 @@ macro_rules! key_parts {
     };
 }
 
-/// Declares key structs and implements [`KeyPart`] for them.
+/// Declares key structs and implements [`KeyPart`] for them. Most fields are described by their types.
 macro_rules! keys {
     ($($(#[$about:meta])+ $name:ident {
-        $($(#[$field_about:meta])+ $field:ident: $part:ty,)+
+        $($(#[$field_about:meta])* $field:ident: $part:ty,)+
     } $(in $($prefix:ty),+)?;)+) => {$(
         $(#[$about])+
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs)]
         pub struct $name {
-            $($(#[$field_about])+ pub $field: $part,)+
+            $($(#[$field_about])* pub $field: $part,)+
         }
 
         key_parts!($name { $($field: $part),+ } $(in $($prefix),+)?);
@@ -61,42 +62,31 @@ macro_rules! keys {
 keys! {
     /// An agent's session for a route.
     AgentRouteKey {
-        /// The agent.
         agent: AgentId,
-        /// The route.
         route: RouteKey,
     } in AgentId;
     /// An agent in a chat.
     AgentChatKey {
-        /// The agent.
         agent: AgentId,
-        /// The chat.
         chat: ChatId,
     } in AgentId;
     /// A thread under the name that an agent's state file has for it.
     StateMuteKey {
-        /// The agent.
         agent: AgentId,
-        /// The name.
         name: ForeignKey,
     } in AgentId;
     /// An id that an agent's skills have seen.
     SeenIdKey {
-        /// The agent.
         agent: AgentId,
-        /// The id.
         id: ForeignKey,
     } in AgentId;
     /// The position of an id that an agent's skills have seen.
     SeenPositionKey {
-        /// The agent.
         agent: AgentId,
-        /// The position.
         position: u64,
     } in AgentId;
     /// A reply to a request of a session's run.
     ReplyKey {
-        /// The session.
         session: SessionId,
         /// The run's name for the request.
         request: Text,
@@ -105,7 +95,6 @@ keys! {
     WireKey {
         /// The session of the agent.
         session: SessionId,
-        /// The id.
         id: Text,
     } in SessionId;
     /// A person.
@@ -124,75 +113,58 @@ keys! {
     } in ForeignKey;
     /// A host and port, and an agent.
     HostKey {
-        /// The agent.
         agent: AgentId,
         /// The host and port.
         host: Text,
     } in AgentId;
     /// A thread, or the messages of a chat outside of threads.
     ThreadKey {
-        /// The chat.
         chat: ChatKey,
         /// The platform's id of the thread.
         thread: Option<ForeignKey>,
     };
     /// A thread and an agent.
     AgentThreadKey {
-        /// The agent.
         agent: AgentId,
-        /// The thread.
         thread: ThreadKey,
     } in AgentId, (AgentId, ChatKey);
     /// A role of a person.
     GrantKey {
-        /// The person.
         person: PersonKey,
-        /// The role.
         role: Role,
     } in PersonKey;
     /// A role of a person, ordered by role and time.
     RoleHolderKey {
-        /// The role.
         role: Role,
         /// When it was granted.
         at: Timestamp,
-        /// The person.
         person: PersonKey,
     } in Role;
     /// A membership.
     MemberKey {
-        /// The agent.
         agent: AgentId,
-        /// The person.
         person: PersonKey,
     } in AgentId;
     /// An event of a platform.
     SeenKey {
-        /// Its chat.
         chat: ChatKey,
         /// The platform's id of the message.
         message: ForeignKey,
     };
     /// An outgoing message in its queue.
     QueueKey {
-        /// The address.
         to: ThreadKey,
-        /// Its turn.
         turn: Turn,
-        /// The message.
         outbound: OutboundId,
     } in ThreadKey;
     /// An agent that is wired to a chat.
     #[derive(Copy)]
     WiringKey {
-        /// The chat.
         chat: ChatId,
-        /// The agent.
         agent: AgentId,
     } in ChatId;
     /// A destination of an agent.
     DestinationKey {
-        /// The agent.
         agent: AgentId,
         /// The agent's name for it.
         name: Text,
@@ -200,7 +172,6 @@ keys! {
     /// A message held for an approval.
     #[derive(Copy)]
     HeldKey {
-        /// The approval.
         approval: ApprovalId,
         /// The message's body.
         body: BodyId,
@@ -208,23 +179,18 @@ keys! {
     /// An occurrence of a task.
     #[derive(Copy)]
     OccurrenceId {
-        /// The task.
         task: TaskId,
-        /// Its time.
         at: Timestamp,
     } in TaskId;
     /// A skip of a skill, or of a file of a skill.
     SkillKey {
-        /// The agent.
         agent: AgentId,
         /// The skill, or the skill and the digest of the file.
         skill: Text,
-        /// The skip.
         skip: SkipId,
     } in AgentId, (AgentId, Text);
     /// A field of an agent group's state file.
     StateFieldKey {
-        /// The agent.
         agent: AgentId,
         /// The part of the file.
         part: StatePart,
@@ -233,39 +199,29 @@ keys! {
     } in AgentId;
     /// A message that an agent group has begun to answer.
     PendingResponseKey {
-        /// The agent.
         agent: AgentId,
         /// The id of the message.
         message: ForeignKey,
     } in AgentId;
     /// The subject of an approval about a sender.
     SenderKey {
-        /// The chat.
         chat: ChatId,
-        /// The sender.
         sender: PersonKey,
     } in ChatId;
     /// An approval about a person.
     PersonApprovalKey {
-        /// The person.
         person: PersonKey,
-        /// The approval.
         approval: ApprovalId,
     } in PersonKey;
     /// An approval in the list of its approver.
     ApproverKey {
-        /// The approver.
         approver: PersonKey,
-        /// Its turn.
         turn: Turn,
-        /// The approval.
         approval: ApprovalId,
     } in (PersonKey, Turn);
     /// The message of a prompt in its chat.
     PromptKey {
-        /// The chat.
         chat: ChatKey,
-        /// The message.
         outbound: OutboundId,
     } in ChatKey;
     /// The owner of a quota of bytes of held files: a person, or a chat if the sender is unknown.
@@ -281,15 +237,12 @@ keys! {
     /// A workspace, found by a digest of its path or of its directory's identity.
     #[derive(Copy)]
     WorkspaceDigestKey {
-        /// The digest.
         digest: Digest,
-        /// The workspace.
         workspace: WorkspaceKey,
     } in Digest;
     /// An event of a workspace.
     #[derive(Copy)]
     WorkspaceEventKey {
-        /// The workspace.
         workspace: WorkspaceKey,
         /// The event's number.
         number: u64,
@@ -297,26 +250,20 @@ keys! {
     /// A session in its workspace.
     #[derive(Copy)]
     SessionKey {
-        /// The workspace.
         workspace: WorkspaceKey,
-        /// The session.
         session: SessionId,
     } in WorkspaceKey;
     /// A session in its workspace, ordered by its last change.
     #[derive(Copy)]
     RecencyKey {
-        /// The workspace.
         workspace: WorkspaceKey,
         /// The session's last change.
         recency: Recency,
-        /// The session.
         session: SessionId,
     } in WorkspaceKey;
     /// The label of a session in its workspace.
     LabelKey {
-        /// The workspace.
         workspace: WorkspaceKey,
-        /// The label.
         label: Text,
     };
     /// A session that begins with the records of another one.
@@ -330,7 +277,6 @@ keys! {
     /// A revision of a session.
     #[derive(Copy)]
     RevisionKey {
-        /// The session.
         session: SessionId,
         /// The revision's number.
         revision: u32,
@@ -346,7 +292,6 @@ keys! {
     /// A record of a session.
     #[derive(Copy)]
     RecordKey {
-        /// The revision.
         of: RevisionKey,
         /// The record's number.
         number: u64,
@@ -356,7 +301,6 @@ keys! {
     SpendKey {
         /// The message whose acknowledgement ended the turn, or that the agent was working on.
         message: MessageId,
-        /// The run.
         incarnation: u32,
         /// Number of the call within the run; 0 is the report of the turn.
         call: u64,
@@ -365,21 +309,17 @@ keys! {
     SpendTotalKey {
         /// What it is kept for.
         scope: ScopeKey,
-        /// The day.
         day: Day,
     } in ScopeKey;
     /// A message at its position in a session.
     #[derive(Copy)]
     InboxKey {
-        /// The session.
         session: SessionId,
-        /// The position.
         seq: u64,
     } in SessionId;
     /// An outgoing message of an agent by its number.
     #[derive(Copy)]
     SentKey {
-        /// The session.
         session: SessionId,
         /// The agent's number.
         number: u64,
@@ -400,7 +340,6 @@ keys! {
     RecallKey {
         /// Where it is found.
         scope: RecallScope,
-        /// The text.
         id: SaidId,
     } in RecallScope;
     /// A segment of that index.
@@ -408,14 +347,11 @@ keys! {
     RecallSegmentKey {
         /// Where its texts are found.
         scope: RecallScope,
-        /// Its number.
         segment: u32,
     } in RecallScope;
     /// The first term of a row of a segment.
     RecallTermKey {
-        /// The segment.
         of: RecallSegmentKey,
-        /// The term.
         term: Term,
         /// The number of the first text with it in this row.
         at: u32,

@@ -5,6 +5,8 @@
 //! file system: any close of `lock.mdb` drops the process's POSIX locks, and committed writes are lost. `pages` reads
 //! `data.mdb` only before LMDB opens it.
 
+#![warn(missing_docs)]
+
 #[macro_use]
 mod tables;
 

@@ -18,13 +18,11 @@ pub struct Text(Short);
 
 /// A text that cannot be part of a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum BadText {
     /// Over [`Text::MAX_TEXT`].
     #[error("a name of {bytes} bytes is too long for the store: use at most {max}", max = Text::MAX_TEXT)]
-    TooLong {
-        /// Its length.
-        bytes: usize,
-    },
+    TooLong { bytes: usize },
     /// It contains U+0000.
     #[error("a name with a NUL character cannot be stored: remove that character")]
     Nul,

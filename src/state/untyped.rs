@@ -14,9 +14,7 @@ use super::table::{Codec, Index, Plain, Rows, Table};
 
 /// A row's value, and the parts of its key in text form.
 pub(super) struct RowText {
-    /// The key.
     pub(super) key: Vec<String>,
-    /// The value.
     pub(super) value: String,
 }
 

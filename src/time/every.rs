@@ -63,7 +63,6 @@ impl Every {
         if good { Ok(Self(length.get())) } else { Err(BadEvery::Range { text: length.get().to_string() }) }
     }
 
-    /// The length.
     #[must_use]
     pub const fn length(self) -> Millis {
         Millis::new(self.0)

@@ -35,7 +35,6 @@ pub struct Candidates<'a> {
 /// The chosen time zone, and the candidates that were rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
-    /// The zone.
     pub zone: Zone,
     /// Where it came from.
     pub source: Source,

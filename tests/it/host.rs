@@ -279,7 +279,6 @@ impl Host {
         self.rows("outbound").into_iter().filter(|row| !is_report(row)).collect()
     }
 
-    /// Their texts.
     pub(crate) fn said(&self) -> Vec<String> {
         self.outgoing().iter().map(|row| row["value"]["text"].as_str().unwrap().to_owned()).collect()
     }

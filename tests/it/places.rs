@@ -32,7 +32,6 @@ enum Step {
     Said(usize, u8),
     /// The running session that has waited longest for service ends a turn.
     Turn,
-    /// Time passes.
     Passed,
 }
 

@@ -52,7 +52,6 @@ pub(crate) fn restart_with(pipe: &OsStr) -> HandedError {
     }
 }
 
-/// One variable.
 #[derive(Debug, PartialEq, Eq)]
 struct Variable {
     name: OsString,

@@ -15,11 +15,8 @@ pub type HandshakeResult = Result<Handshake, String>;
 pub struct Handshake {
     /// The name that it gives itself.
     pub agent: String,
-    /// Its version.
     pub version: String,
-    /// The modes.
     pub modes: Offered,
-    /// The models.
     pub models: Offered,
     /// Whether it asked for Hearth's tools.
     pub has_tools: bool,
@@ -28,7 +25,6 @@ pub struct Handshake {
 /// What an agent offers to choose from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offered {
-    /// The values.
     pub values: Vec<String>,
     /// The one in use.
     pub current: Option<String>,

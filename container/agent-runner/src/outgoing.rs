@@ -28,7 +28,6 @@ pub(crate) enum Content {
     Payload { kind: OutKind, content: Value },
 }
 
-/// The recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OutgoingRecipient {
     /// The chat of the message being answered.
@@ -66,7 +65,6 @@ impl Origin {
     }
 }
 
-/// An attachment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attachment {
     pub(crate) name: String,

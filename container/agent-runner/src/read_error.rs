@@ -8,24 +8,13 @@ use std::path::PathBuf;
 pub enum ReadError {
     /// A file system error, which may pass.
     #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// Larger than the contract allows.
     #[error("{} has more than {limit} bytes, the most a file may have", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// The bound.
-        limit: u64,
-    },
+    TooLarge { path: PathBuf, limit: u64 },
     /// Does not follow the contract.
     #[error("{} is not what the contract says: {reason}", path.display())]
     Invalid {
-        /// The file.
         path: PathBuf,
         /// What is wrong.
         reason: String,
@@ -33,9 +22,7 @@ pub enum ReadError {
     /// Written by a newer program.
     #[error("{} is of contract version {found}, this program knows {known}: build a newer image with `hearth image build`", path.display())]
     TooNew {
-        /// The file.
         path: PathBuf,
-        /// Its version.
         found: u64,
         /// The highest version that this program knows.
         known: u32,

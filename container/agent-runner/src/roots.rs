@@ -19,16 +19,11 @@ pub(crate) const HASTE_VARIABLE: &str = "HEARTH_TEST_HASTE";
 pub enum StartError {
     /// A variable that has no default is missing.
     #[error("{name} is not set: this program is started by Hearth, which sets it")]
-    Missing {
-        /// The variable.
-        name: &'static str,
-    },
+    Missing { name: &'static str },
     /// A variable with an invalid value.
     #[error("{name} is {value:?}: {reason}")]
     Invalid {
-        /// The variable.
         name: &'static str,
-        /// Its value.
         value: String,
         /// What is wrong with it.
         reason: String,
@@ -118,9 +113,7 @@ impl Roots {
 /// Everything a runner knows before it reads its first file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
-    /// Its directories.
     pub roots: Roots,
-    /// Its incarnation.
     pub incarnation: u32,
     /// The rules for itself and its children, if it has to confine itself.
     pub confine: Option<Rules>,

@@ -37,7 +37,6 @@ const SLICE: Duration = Duration::from_millis(20);
 /// How long to wait for remaining output after the script has ended.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-/// A script's decision.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ScriptDecision {
     /// Wakes the agent, with this value.

@@ -37,46 +37,24 @@ pub enum Error {
     Ack(#[source] ReadError),
     /// A directory of the contract is missing or unreadable.
     #[error("cannot read the directory {}: {source}; Hearth creates it before it starts a runner", path.display())]
-    Directory {
-        /// The directory.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Directory { path: PathBuf, source: io::Error },
     /// A file of the agent's half cannot be written.
     #[error("cannot write {}: {source}; it needs room and the right to write there", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
     /// A file of the agent's half cannot be encoded as JSON.
     #[error("cannot encode {}: {reason}", path.display())]
-    Encode {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        reason: String,
-    },
+    Encode { path: PathBuf, reason: String },
     /// An inherited descriptor is unusable.
     #[error("{variable} names descriptor {fd}, which cannot be used: {source}; it must be inherited from the host")]
     Descriptor {
         /// The variable that names it.
         variable: &'static str,
-        /// Its number.
         fd: u32,
-        /// Why not.
         source: io::Error,
     },
     /// A thread cannot be started.
     #[error("cannot start the {name} thread: {source}")]
-    Thread {
-        /// What it is for.
-        name: &'static str,
-        /// Why not.
-        source: io::Error,
-    },
+    Thread { name: &'static str, source: io::Error },
 }
 
 impl Error {

@@ -21,13 +21,10 @@ const EXCERPT_CHARS: usize = 300;
 /// A tool call, as its provider names it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CalledTool<'a> {
-    /// Id of the call.
     pub(crate) id: &'a str,
-    /// Name of the tool.
     pub(crate) name: &'a str,
     /// What the tool does, in the words of the Agent Client Protocol; empty if that is not known.
     pub(crate) kind: &'a str,
-    /// Its input.
     pub(crate) input: &'a Value,
 }
 
@@ -54,7 +51,6 @@ impl CallEnd {
 /// What decided about a call.
 #[derive(Debug, Clone)]
 pub(crate) enum Decided {
-    /// The rules.
     Judged(Basis),
     /// `blocked_tools`, or the runner itself.
     Blocked,

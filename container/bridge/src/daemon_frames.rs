@@ -15,15 +15,9 @@ pub type Cursors = BTreeMap<String, String>;
 #[serde(untagged, rename_all_fields = "camelCase")]
 pub enum ToBridge {
     /// The first frame: everything that the bridge needs.
-    Hello {
-        /// It.
-        hello: Box<Hello>,
-    },
+    Hello { hello: Box<Hello> },
     /// Sends something to people.
-    Deliver {
-        /// It.
-        deliver: Box<Deliver>,
-    },
+    Deliver { deliver: Box<Deliver> },
     /// A message or cursor is stored.
     Taken {
         /// Number of the bridge's frame.
@@ -38,21 +32,18 @@ pub enum ToBridge {
         later: u64,
         /// Seconds.
         after: u64,
-        /// The reason.
         why: String,
     },
     /// It will never be accepted.
     Refused {
         /// Number of the bridge's frame.
         refused: u64,
-        /// The reason.
         why: String,
     },
     /// Whether the files of a message are wanted.
     Wanted {
         /// Number of the bridge's frame.
         wanted: u64,
-        /// The answer.
         yes: bool,
     },
     /// The result of a pressed button.
@@ -65,18 +56,11 @@ pub enum ToBridge {
         text: String,
     },
     /// An agent works there.
-    Typing {
-        /// Where.
-        typing: Place,
-    },
+    Typing { typing: Place },
     /// From now on every message of a thread is wanted.
-    Subscribe {
-        /// The thread.
-        subscribe: Place,
-    },
+    Subscribe { subscribe: Place },
     /// Opens a direct chat.
     OpenDirect {
-        /// With whom.
         open_direct: Named,
         /// Number of the question; the answer is [`crate::FromBridge::Opened`].
         seq: u64,
@@ -87,15 +71,9 @@ pub enum ToBridge {
         ping: u64,
     },
     /// No more messages are accepted; deliveries continue.
-    StopTaking {
-        /// Nothing.
-        stop_taking: Empty,
-    },
+    StopTaking { stop_taking: Empty },
     /// The bridge should end.
-    ShutDown {
-        /// How.
-        shut_down: ShutDown,
-    },
+    ShutDown { shut_down: ShutDown },
 }
 
 /// An empty object.
@@ -119,7 +97,6 @@ pub struct Hello {
     pub cursors: Cursors,
     /// The directory for files of both directions.
     pub files: String,
-    /// The limits.
     pub limits: Limits,
 }
 
@@ -151,9 +128,7 @@ pub struct Deliver {
     pub attempt: u32,
     /// What to do.
     pub act: DeliverAct,
-    /// The chat.
     pub platform_id: String,
-    /// The thread.
     pub thread_id: Option<String>,
     /// The text; for `react` the emoji.
     pub text: String,
@@ -193,15 +168,12 @@ pub enum DeliverAct {
 /// A card to choose from. Plain text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownCard {
-    /// Its title.
     pub title: String,
-    /// Its text.
     pub body: String,
     /// The options, in order.
     pub options: Vec<CardOption>,
 }
 
-/// An option of a card.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CardOption {
     /// What people read.
@@ -229,13 +201,10 @@ pub struct SentFile {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Place {
-    /// The chat.
     pub platform_id: String,
-    /// The thread.
     pub thread_id: Option<String>,
 }
 
-/// A person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Named {

@@ -13,18 +13,10 @@ use crate::line::{DEPTH_MAX, depth};
 #[serde(untagged)]
 pub enum FromBridge {
     /// It can work.
-    Ready {
-        /// What it is.
-        ready: Box<Ready>,
-    },
+    Ready { ready: Box<Ready> },
     /// It cannot work.
-    Failed {
-        /// Why.
-        failed: Failed,
-    },
-    /// A message.
+    Failed { failed: Failed },
     Event {
-        /// It.
         event: Event,
         /// Number of the frame.
         seq: u64,
@@ -34,7 +26,6 @@ pub enum FromBridge {
     },
     /// How far the bridge has read, without a message.
     Cursor {
-        /// It.
         cursor: Cursors,
         /// Number of the frame.
         seq: u64,
@@ -54,25 +45,15 @@ pub enum FromBridge {
         seq: u64,
     },
     /// From here on something of a delivery may have left.
-    Begun {
-        /// Which.
-        begun: Attempted,
-    },
+    Begun { begun: Attempted },
     /// The end of an attempt.
-    Outcome {
-        /// How.
-        outcome: Outcome,
-    },
+    Outcome { outcome: Outcome },
     /// The answer to [`crate::ToBridge::OpenDirect`].
-    Opened {
-        /// It.
-        opened: Opened,
-    },
+    Opened { opened: Opened },
     /// The answer to [`crate::ToBridge::Ping`].
     Pong {
         /// Number of the question.
         pong: u64,
-        /// The rest.
         #[serde(flatten)]
         rest: Pong,
     },
@@ -93,12 +74,10 @@ pub struct Ready {
     pub capabilities: Capabilities,
 }
 
-/// An account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Me {
     /// The network's id.
     pub id: String,
-    /// Its name.
     #[serde(default)]
     pub name: Option<String>,
 }
@@ -222,19 +201,14 @@ pub struct Action {
     pub button: String,
     /// Who pressed it.
     pub user_id: String,
-    /// The chat.
     pub platform_id: String,
-    /// The thread.
     #[serde(default)]
     pub thread_id: Option<String>,
 }
 
-/// An attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempted {
-    /// The delivery.
     pub id: String,
-    /// Its number.
     pub attempt: u32,
 }
 
@@ -242,11 +216,9 @@ pub struct Attempted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
-    /// The delivery.
     pub id: String,
     /// Number of the attempt.
     pub attempt: u32,
-    /// What happened.
     pub result: Sent,
     /// The network's id of the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -281,7 +253,6 @@ pub enum Sent {
 pub struct Opened {
     /// Number of the question.
     pub seq: u64,
-    /// The chat.
     #[serde(default)]
     pub platform_id: Option<String>,
     /// Why there is none.
@@ -315,7 +286,6 @@ pub enum BadFrame {
     /// A known frame with fields that do not fit.
     #[error("the frame `{frame}` is not usable: {why}")]
     Unusable {
-        /// Its name.
         frame: &'static str,
         /// The parser's message.
         why: String,

@@ -13,7 +13,6 @@ pub const DEPTH_MAX: u8 = 6;
 pub struct Block<'t> {
     /// Its language; empty if there is none.
     pub language: &'t str,
-    /// Its text.
     pub code: &'t str,
     /// The text after it.
     pub rest: &'t str,
@@ -47,15 +46,11 @@ pub fn heading(line: &str) -> Option<&str> {
 /// How a range is formatted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
-    /// Code.
     Code,
-    /// Bold.
     Strong,
-    /// Italic.
     Emphasis,
     /// Struck through.
     Struck,
-    /// A link.
     Link,
 }
 
@@ -64,7 +59,6 @@ pub enum Mark {
 pub struct Stretch<'t> {
     /// How it is formatted.
     pub mark: Mark,
-    /// What is in it.
     pub inner: &'t str,
     /// Where a link leads; otherwise empty.
     pub url: &'t str,

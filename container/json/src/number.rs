@@ -33,7 +33,6 @@ impl Number {
         Self(format!("{value:?}"))
     }
 
-    /// Its text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -14,7 +14,6 @@ pub enum Json<T> {
     Bool(bool),
     /// A number as text.
     Number(Number),
-    /// A text.
     Text(T),
     /// Values in order.
     Array(Vec<Self>),
@@ -29,13 +28,11 @@ impl<T: TextForm> Json<T> {
         Self::Text(text.into())
     }
 
-    /// An integer.
     #[must_use]
     pub fn integer(value: i64) -> Self {
         Self::Number(value.into())
     }
 
-    /// A count.
     #[must_use]
     pub fn count(value: usize) -> Self {
         Self::Number(value.into())
@@ -75,9 +72,7 @@ impl Json<String> {
 /// A member of an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Member<T> {
-    /// Its name.
     pub name: T,
-    /// Its value.
     pub value: Json<T>,
 }
 

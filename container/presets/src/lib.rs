@@ -36,7 +36,6 @@ impl Preset {
     pub const ALL: [Self; 7] =
         [Self::Opencode, Self::Gemini, Self::Codex, Self::ClaudeAcp, Self::Qwen, Self::Hermes, Self::Copilot];
 
-    /// The preset with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|preset| preset.about().name == name)
@@ -97,9 +96,7 @@ pub struct KnownAgent {
 pub enum Package {
     /// Of npm, with the lowest major version of Node that runs it. With an older one, npm may install older versions.
     Npm {
-        /// Its name.
         name: &'static str,
-        /// Its version.
         version: &'static str,
         /// Major version of Node; none for a program that needs no Node.
         node: Option<u32>,
@@ -108,7 +105,6 @@ pub enum Package {
     Pypi {
         /// Its name, with extras.
         name: &'static str,
-        /// Its version.
         version: &'static str,
     },
 }
@@ -161,7 +157,6 @@ impl Package {
 pub struct ModelVariables {
     /// Variable with the address of a server of one's own.
     pub base_url: &'static str,
-    /// Variable with its key.
     pub key: &'static str,
     /// Variables for such a server, unless they are set.
     pub server_env: &'static [(&'static str, &'static str)],
@@ -184,7 +179,6 @@ pub struct Config {
     pub place: ConfigPlace,
     /// Variables by which operators name a configuration of their own. If one is set, none is generated.
     pub others: &'static [&'static str],
-    /// What is always in it.
     pub always: &'static str,
     /// What is in it if `model` is set.
     pub model: &'static str,
@@ -195,7 +189,6 @@ pub struct Config {
 /// Where an agent reads its configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigPlace {
-    /// In this variable.
     Variable(&'static str),
     /// In this file below its home, unless there is one that Hearth did not generate.
     File(&'static str),
@@ -215,7 +208,6 @@ pub struct Permitting {
 /// What the numbers of tokens at the end of a turn count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counting {
-    /// The turn.
     Turn,
     /// The last call of the turn.
     LastCall,

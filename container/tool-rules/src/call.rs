@@ -32,7 +32,6 @@ pub struct Call<'a> {
     /// What the agent's program says that the tool does, in the words of the Agent Client Protocol; empty if it says
     /// nothing.
     pub kind: &'a str,
-    /// Its input.
     pub input: &'a Value,
     /// Where the agent works.
     pub place: &'a Place,

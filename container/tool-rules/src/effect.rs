@@ -16,7 +16,6 @@ pub enum Effect {
     Writes,
     /// It sends a message or a request to others than the conversation.
     Sends,
-    /// Not known.
     Unknown,
 }
 

@@ -3,7 +3,6 @@
 /// One part of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// This character.
     Char(char),
     /// Any characters except `/`.
     Some,

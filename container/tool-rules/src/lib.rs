@@ -76,7 +76,6 @@ pub enum ToolVerdict {
 }
 
 impl ToolVerdict {
-    /// All verdicts.
     pub const ALL: [Self; 3] = [Self::Allow, Self::Ask, Self::Deny];
 
     /// The word in files and for people.
@@ -93,7 +92,6 @@ impl ToolVerdict {
 /// A rule: what happens to the calls that a pattern matches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolRule {
-    /// What happens.
     pub verdict: ToolVerdict,
     /// The pattern as it was written.
     pub pattern: String,
@@ -105,7 +103,6 @@ pub struct ToolPolicy {
     /// For calls that no rule matches.
     #[serde(default)]
     pub preset: ToolPreset,
-    /// The rules.
     #[serde(default)]
     pub rules: Vec<ToolRule>,
     /// Patterns of calls that people allowed for longer than one call.
@@ -127,9 +124,7 @@ pub enum Basis {
 /// A verdict and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
-    /// The verdict.
     pub verdict: ToolVerdict,
-    /// Its reason.
     pub basis: Basis,
 }
 

@@ -11,7 +11,7 @@ use crate::Address;
 /// it at its start and again before each prompt and tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Context {
-    /// Contract version.
+    /// Version of this contract.
     pub v: u32,
     /// Rises with every rewrite.
     pub version: u64,
@@ -120,7 +120,7 @@ impl Verbosity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Permissions {
-    /// It may.
+    /// The call is made.
     #[default]
     Allow,
     /// A person is asked.
@@ -140,9 +140,9 @@ impl Permissions {
 pub struct McpServer {
     /// Its name: letters, digits, `_` and `-`.
     pub name: String,
-    /// Program.
+    /// Name or path of the program.
     pub command: String,
-    /// Arguments.
+    /// Arguments, without the program's name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
     /// Variables of its environment, with their values.
@@ -161,25 +161,25 @@ pub struct Destination {
     /// Name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display: Option<String>,
-    /// What it is.
+    /// Where it leads.
     #[serde(flatten)]
     pub target: DestinationTarget,
 }
 
-/// What a destination is.
+/// Where a destination leads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum DestinationTarget {
-    /// A chat.
+    /// A chat of a network.
     Channel {
-        /// Channel instance.
+        /// Name of the channel instance.
         channel: String,
-        /// Chat.
+        /// The network's id of the chat.
         platform_id: String,
     },
-    /// Another agent.
+    /// Another agent of the installation.
     Agent {
-        /// Its folder.
+        /// Folder of the other agent.
         folder: String,
     },
 }
@@ -203,14 +203,14 @@ pub struct AlreadySent {
     pub in_reply_to: Option<u64>,
     /// Number of the outgoing message.
     pub number: u64,
-    /// Its text.
+    /// Text that was sent.
     pub text: String,
 }
 
 /// A message of the conversation that the provider missed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecapLine {
-    /// Its number.
+    /// Number of the message in the session.
     pub number: u64,
     /// Name of the person who wrote it; if absent, it was the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -222,7 +222,7 @@ pub struct RecapLine {
 /// `agent/state.json`: what the agent is doing now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
-    /// Contract version.
+    /// Version of this contract.
     pub v: u32,
     /// The writing incarnation.
     pub incarnation: u32,
@@ -258,7 +258,7 @@ pub struct Writing {
 /// A tool in use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
-    /// Its name.
+    /// Name that the model calls.
     pub name: String,
     /// Timeout it declared, in milliseconds; the host clamps it to two hours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -270,7 +270,7 @@ pub struct Tool {
 /// `agent/session.json`: what the providers need to continue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionFile {
-    /// Contract version.
+    /// Version of this contract.
     pub v: u32,
     /// The writing incarnation.
     pub incarnation: u32,
@@ -284,7 +284,7 @@ pub struct SessionFile {
 /// `agent/heartbeat`: the runner is alive. Rewritten every 5 s, or less often while the runner rests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
-    /// Contract version.
+    /// Version of this contract.
     pub v: u32,
     /// The writing incarnation.
     pub incarnation: u32,

@@ -8,6 +8,8 @@
 //! Both sides depend on this crate, it depends on neither. `fixtures/` holds one golden file per type; an agent in
 //! another language needs nothing but those and the rules in `README.md` beside them.
 
+#![warn(missing_docs)]
+
 mod files;
 mod messages;
 mod names;

@@ -21,7 +21,7 @@ pub struct Address {
 /// `host/in/<seq>.json`: one message for the agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InMessage {
-    /// Contract version.
+    /// Version of this contract.
     pub v: u32,
     /// Position in the session; even, above every number used before.
     pub seq: u64,
@@ -76,7 +76,7 @@ impl AckStatus {
 /// `agent/ack/<seq>.<incarnation>.<status>.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ack {
-    /// Contract version.
+    /// Version of this contract.
     pub v: u32,
     /// The acknowledged message; equals the file name. For the end of a turn: its last message.
     pub seq: u64,
@@ -179,7 +179,7 @@ pub enum OutKind {
 /// `agent/out/<id>.json`: one outgoing message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutMessage {
-    /// Contract version.
+    /// Version of this contract.
     pub v: u32,
     /// Identity; equals the file name.
     pub id: OutId,
@@ -193,7 +193,7 @@ pub struct OutMessage {
     /// Sequence number of the message this answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_reply_to: Option<u64>,
-    /// What it is.
+    /// What the file asks for.
     pub kind: OutKind,
     /// The recipient as the name of a destination of [`crate::Context`]. If neither this nor `address` is set: the
     /// reply address of `in_reply_to`, else the session's.
@@ -218,7 +218,7 @@ pub struct OutMessage {
 /// `host/reply/<request id>.json`: the answer to a request; never part of a prompt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// Contract version.
+    /// Version of this contract.
     pub v: u32,
     /// Request that is answered; equals the file name.
     pub request_id: OutId,

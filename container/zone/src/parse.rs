@@ -14,17 +14,12 @@ pub const YEARS: RangeInclusive<i32> = 1970..=2100;
 /// A part of a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeField {
-    /// The year.
     Year,
-    /// The month.
     Month,
     /// The day of the month.
     Day,
-    /// The hour.
     Hour,
-    /// The minute.
     Minute,
-    /// The second.
     Second,
     /// The offset from UTC at the end.
     Offset,
@@ -35,18 +30,12 @@ pub enum TimeField {
 pub enum BadTime {
     /// Unknown format.
     #[error("`{}` is not a time; write a local time like 2026-01-15T09:00, or with its offset like 2026-01-15T09:00:00Z", excerpt(.text))]
-    Form {
-        /// The text.
-        text: String,
-    },
+    Form { text: String },
     /// A part is out of range.
     #[error("the {field} of `{}` is {value}, and must be {allowed}", excerpt(.text))]
     Field {
-        /// The text.
         text: String,
-        /// The part.
         field: TimeField,
-        /// Its value.
         value: u32,
         /// The allowed range.
         allowed: String,

@@ -26,7 +26,6 @@ enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` is not a time zone; write a name like Europe/Berlin or an offset like +02:00", excerpt(.text))]
 pub struct BadZone {
-    /// The text.
     pub text: String,
 }
 

@@ -83,9 +83,7 @@ pub enum Unusable {
 pub(super) struct Upload {
     /// The method's parameter for it: `photo`, `document`.
     pub(super) field: &'static str,
-    /// Its name.
     pub(super) name: String,
-    /// Its bytes.
     pub(super) bytes: Vec<u8>,
 }
 

@@ -18,7 +18,6 @@ const FILE_ID_BYTES_MAX: usize = 1_024;
 /// Pauses between attempts to fetch a file.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 
-/// A file of a message.
 #[derive(Debug, Clone)]
 pub(super) struct MessageFile {
     /// The platform's type: `photo`, `voice`, `document` …

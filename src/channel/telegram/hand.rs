@@ -25,7 +25,6 @@ pub(super) struct Hand {
     pub(super) channel: ChannelName,
     pub(super) api: Arc<Api>,
     pub(super) intake: Arc<dyn Ingress>,
-    /// The bot.
     pub(super) me: Arc<User>,
     /// Slots for files in memory.
     pub(super) places: Arc<Semaphore>,

@@ -13,7 +13,6 @@ const TRIAL: Duration = Duration::from_secs(10);
 /// The bot of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bot {
-    /// Its id.
     pub id: i64,
     /// The name in its address, `t.me/NAME`.
     pub username: String,

@@ -12,11 +12,9 @@ use crate::model::input::{InboundEvent, Press};
 /// The reader: the channel, and the bot's id and name at Telegram.
 #[derive(Debug, Clone)]
 pub struct BotIdentity {
-    /// The channel.
     pub channel: ChannelName,
     /// The bot's id.
     pub bot: i64,
-    /// The bot's name.
     pub name: String,
 }
 

@@ -15,7 +15,6 @@ pub enum State {
     Up,
     /// Messages are not received.
     Down {
-        /// Why.
         why: String,
         /// Whether messages can still be sent.
         sending: bool,

@@ -49,7 +49,6 @@ pub(super) enum Step {
 pub(super) struct SendPlan {
     /// The chat, in the API's format.
     pub(super) chat: Value,
-    /// The topic in it.
     pub(super) topic: Option<i64>,
     /// Calls that were not made yet, or whose result is unknown.
     pub(super) steps: VecDeque<Step>,

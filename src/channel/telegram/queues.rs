@@ -26,7 +26,6 @@ use crate::model::address::{ChannelName, ForeignId};
 use crate::model::delivery::{Attempt, Delivery, DeliveryAct, DeliveryResult};
 use crate::model::id::OutboundId;
 
-/// All queues.
 pub(super) struct OutgoingQueues {
     pub(super) channel: ChannelName,
     pub(super) api: Arc<Api>,

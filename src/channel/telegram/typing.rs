@@ -42,7 +42,6 @@ impl Drafts {
         !self.rejected.load(Ordering::Relaxed) && at.platform_id.as_str().parse::<i64>().is_ok_and(|chat| chat > 0)
     }
 
-    /// Shows one.
     pub(super) fn show(&self, api: &Arc<Api>, at: &Address, draft: Draft<'_>, handle: &Handle) {
         // Any number but 0.
         let id = draft.answers.number() % u64::from(u16::MAX) + 1;

@@ -184,7 +184,6 @@ pub(super) struct Contact {
     pub(super) last_name: Option<String>,
 }
 
-/// A poll.
 #[derive(Debug, Deserialize)]
 pub(super) struct Poll {
     #[serde(default)]
@@ -193,7 +192,6 @@ pub(super) struct Poll {
     pub(super) options: Vec<PollOption>,
 }
 
-/// One option of a poll.
 #[derive(Debug, Deserialize)]
 pub(super) struct PollOption {
     #[serde(default)]

@@ -17,7 +17,6 @@ const REQUESTS_MAX: u32 = 2;
 /// Size limit in bytes of all files of a message.
 const FILES_BYTES_MAX: u64 = 24 * 1_024 * 1_024;
 
-/// Delivers.
 pub(super) async fn deliver(receiver: &Receiver, sessions: &Path, delivery: &Delivery) -> DeliveryResult {
     match exchange(receiver, Body::Delivery(sessions, delivery)).await {
         Sent::Taken(answer) => DeliveryResult::Delivered { platform_message: wire::id_in(&answer, "messageId") },

@@ -110,7 +110,6 @@ impl Listener for Entrance {
     }
 }
 
-/// One connection.
 pub struct Caller {
     stream: TcpStream,
     patience: Pin<Box<Sleep>>,

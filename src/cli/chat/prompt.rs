@@ -49,7 +49,6 @@ const CLEAR_ABOVE: &str = "\u{1b}[1A\u{1b}[2K";
 const NO_PASTE_MARKS: &str = "\u{1b}[?2004l";
 
 impl Screen {
-    /// Standard output.
     pub(super) const fn plain() -> Self {
         Self::Plain(None)
     }

@@ -202,7 +202,6 @@ pub(super) fn file(
 
 /// A file that an agent sent.
 pub(super) struct KeptName {
-    /// Its name.
     pub(super) name: String,
     /// The name under which it is kept.
     pub(super) kept: String,

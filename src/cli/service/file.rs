@@ -52,7 +52,6 @@ pub(super) struct UnitFields<'a> {
 /// What exists at the path of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExistingUnit {
-    /// Nothing.
     Nothing,
     /// The intended content.
     Same,

@@ -95,7 +95,6 @@ pub(super) fn status(paths: &Paths, definition: &Definition, json: bool) -> Done
     if shown.problems.is_empty() { Ok(()) } else { Err(Failure::Told) }
 }
 
-/// All problems.
 fn judge(found: ExistingUnit, system: &System, daemon: Option<&DaemonStatus>, version: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let mut tell = |what: String| problems.push(what);

@@ -33,7 +33,6 @@ impl ResolvedSession {
         name(self.id, &self.session)
     }
 
-    /// Messages in it.
     pub(super) fn messages(&self) -> u64 {
         self.session.messages()
     }

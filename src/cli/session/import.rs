@@ -37,7 +37,6 @@ pub(in crate::cli) struct ClawArgs {
     allow: AllowBroad,
 }
 
-/// Imports files.
 pub(super) fn import(place: &CommandDir, args: &ImportArgs, json: bool) -> Result<(), WorkspaceError> {
     let mut taking = Importer::new(place, args.dry_run)?;
     let reports = args.files.iter().map(|file| taking.take(file)).collect::<Result<Vec<_>, _>>()?;

@@ -15,7 +15,6 @@ const BEAT_MAX: Millis = Millis::minutes(5);
 pub(super) struct SessionFacts {
     /// The holder of its lease.
     pub(super) holder: Option<SessionHolder>,
-    /// Messages in it.
     pub(super) messages: u64,
     /// Role of the last message, and whether its writer marked the end of the turn.
     pub(super) last: Option<(SpeakerRole, Option<bool>)>,
@@ -25,7 +24,6 @@ pub(super) struct SessionFacts {
     pub(super) dirty: bool,
 }
 
-/// The holder of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SessionHolder {
     /// Whether its process runs.
@@ -34,7 +32,6 @@ pub(super) struct SessionHolder {
     pub(super) silent: Millis,
 }
 
-/// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum State {

@@ -264,7 +264,6 @@ fn is_absence(kind: &str) -> bool {
 pub(super) enum OutputFormat {
     /// The part for people, also as JSON.
     Shown,
-    /// Everything.
     Loaded,
 }
 

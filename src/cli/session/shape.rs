@@ -22,7 +22,6 @@ use crate::state::{Read, Tables};
 /// Number of last records that are searched for the last message.
 const LAST_MAX: usize = 8;
 
-/// One session.
 #[derive(Debug, Serialize)]
 pub(super) struct SessionJson {
     pub(super) id: String,
@@ -168,7 +167,6 @@ fn lifecycle(
     Ok(told(facts, lease.as_ref(), around))
 }
 
-/// A file as a session.
 pub(super) fn file_session(session: &FileSession, path: &Path, around: &DirectoryState) -> SessionJson {
     let FileSession { head, records, .. } = session;
     let said = |record: &SessionRecord| match record.body {
@@ -239,7 +237,6 @@ fn last_said(db: &Tables, txn: &Read<'_>, cut: Cut) -> Result<Option<(SpeakerRol
     }))
 }
 
-/// One record.
 #[derive(Debug, Serialize)]
 pub(super) struct RecordJson {
     pub(super) number: u64,

@@ -269,7 +269,6 @@ fn typed() -> Result<String, WorkspaceError> {
     Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
 }
 
-/// Forks a session.
 pub(super) fn fork(place: &CommandDir, args: ForkArgs, json: bool) -> SessionResult {
     let label = checked_id(args.id)?;
     let parent = perhaps(place, &args.which, args.any_workspace)?;
@@ -399,7 +398,6 @@ pub(super) fn purge(place: &CommandDir, text: &str, force: bool, json: bool) -> 
     told(place, &done, "purge", format!("{} was permanently deleted", done.row.label), json)
 }
 
-/// Clears a session.
 pub(super) fn clear(
     place: &CommandDir,
     text: &str,
@@ -430,7 +428,6 @@ fn kept(done: &SessionDone) -> String {
     )
 }
 
-/// Compacts a session.
 pub(super) fn compact(
     place: &CommandDir,
     text: &str,

@@ -23,7 +23,6 @@ const WRITING: Millis = Millis::minutes(1);
 /// Tolerance for timestamps in whole seconds on one machine.
 const ROUNDING: Millis = Millis::seconds(1);
 
-/// One finding.
 #[derive(Debug, Serialize)]
 struct FindingJson {
     /// `malformed`, `unreadable`, `version`, `stale`, `unknown-skill`, `future`, `temporary`, `name`, `too-many`; of tiles

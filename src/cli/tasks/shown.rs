@@ -127,7 +127,6 @@ impl Zones {
     }
 }
 
-/// Lists tasks.
 pub(super) fn list(paths: &Paths, agent: Option<&str>, all: bool, json: bool) -> Done {
     if let Some(agent) = agent {
         entity::known_agent(&configuration::read(paths)?, agent)?;
@@ -269,7 +268,6 @@ fn shape(db: &Tables, txn: &Read<'_>, id: TaskId, task: &Task, zones: &Zones) ->
     })
 }
 
-/// Shows one task.
 pub(super) fn show(paths: &Paths, id: TaskId, json: bool) -> Done {
     let reader = Reader::open(paths.data())?;
     let zones = Zones::find(paths, &reader)?;
@@ -281,7 +279,6 @@ pub(super) fn show(paths: &Paths, id: TaskId, json: bool) -> Done {
     listed::show(&task, json)
 }
 
-/// Explains one task.
 pub(in crate::cli) fn explain(paths: &Paths, reader: &Reader, id: TaskId) -> Result<Option<ExplainedTask>, Failure> {
     let zones = Zones::find(paths, reader)?;
     Ok(reader.read(|db, txn| {

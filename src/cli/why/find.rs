@@ -116,7 +116,6 @@ fn chat_of(drop: &Drop) -> ChatKey {
     ChatKey::of(&drop.channel, &drop.platform_id)
 }
 
-/// An event that was found.
 struct Found {
     event: FoundEvent,
     /// None if only its state is known, or if it is an outgoing message.

@@ -28,13 +28,10 @@ pub(super) enum HearthId {
     Dropped(DropId),
     /// A scheduled task.
     Task(TaskId),
-    /// An approval.
     Approval(ApprovalId),
     /// A question of an agent.
     Question(QuestionId),
-    /// A session.
     Session(SessionId),
-    /// A skip.
     Skip(SkipId),
     /// A message that waits for an approval, by the id that searches show.
     Held(BodyId),
@@ -81,7 +78,6 @@ pub(super) enum Scope {
     All,
     /// In the chats of a channel.
     Channel(ForeignKey),
-    /// In one chat.
     Chat(ChatKey),
 }
 

@@ -59,7 +59,6 @@ impl Listed for OpenJson {
 }
 
 impl Subject {
-    /// Prints it.
     pub(super) fn print(&self) -> Done {
         match self {
             Self::Task(task) => task.print(),

@@ -37,7 +37,6 @@ pub(super) struct Wait {
 }
 
 impl Daemon {
-    /// Asks the daemon.
     pub(super) fn ask(paths: &Paths) -> Self {
         match daemon_status::ask(paths) {
             Ok(Some(status)) => Self::Running(status.awake),

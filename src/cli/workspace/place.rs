@@ -98,7 +98,6 @@ fn invalid(reason: &'static str, given: &Path) -> WorkspaceError {
 /// The user's decision about working in a broad directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum Guarded {
-    /// Continue.
     Go,
     /// Do nothing. This is not a failure.
     Aborted,

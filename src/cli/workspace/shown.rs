@@ -17,7 +17,6 @@ use crate::model::workspace::{Fingerprint, Workspace, WorkspaceEvent, WorkspaceF
 use crate::model::workspace_sight::WorkspaceSight;
 use crate::state::{self, Read, Tables};
 
-/// A workspace with its counts.
 struct CountedWorkspace {
     key: WorkspaceKey,
     row: Workspace,

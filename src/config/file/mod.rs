@@ -81,7 +81,6 @@ pub struct BadFile {
     pub problems: Vec<Problem>,
 }
 
-/// One problem of a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error("{file}:{line}: {what}")]
 pub struct Problem {

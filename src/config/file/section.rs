@@ -58,7 +58,6 @@ pub(super) struct Keys {
     pub(super) later: &'static [&'static str],
 }
 
-/// One table.
 pub(super) struct Section<'d> {
     keys: &'static Keys,
     at: usize,

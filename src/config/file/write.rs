@@ -22,13 +22,11 @@ use crate::time::every::Every;
 /// A value in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// A string.
     Text(String),
     /// A number or a flag.
     Plain(String),
     /// A list of strings.
     Texts(Vec<String>),
-    /// Variables.
     Env(Vec<(String, EnvValue)>),
     /// A table of anything.
     Table(Vec<(String, Value)>),
@@ -435,7 +433,6 @@ pub struct EntityTable {
     /// The entity's name in reports, like `agent main`.
     pub entity: String,
     heading: String,
-    /// Its keys.
     pub fields: Fields,
 }
 

@@ -25,7 +25,6 @@ pub enum Error {
     /// The file is something else.
     #[error("{} is not a backup of Hearth: {reason}", path.display())]
     NotABackup {
-        /// The file.
         path: PathBuf,
         /// What is missing.
         reason: String,
@@ -33,9 +32,7 @@ pub enum Error {
     /// A newer Hearth made it.
     #[error("the backup {} was made by a newer Hearth (it has version {found}, but this Hearth supports only version {known}): install the newer Hearth", path.display())]
     Newer {
-        /// The file.
         path: PathBuf,
-        /// Its version.
         found: u64,
         /// The version of this program.
         known: u32,
@@ -43,7 +40,6 @@ pub enum Error {
     /// The file was changed since it was made.
     #[error("the backup {} is damaged: {reason}; nothing was changed, use another backup", path.display())]
     Damaged {
-        /// The file.
         path: PathBuf,
         /// What is wrong.
         reason: String,
@@ -51,7 +47,6 @@ pub enum Error {
     /// An entry that Hearth never writes.
     #[error("the backup {} is refused: its entry `{entry}` {reason}; nothing was changed", path.display())]
     Refused {
-        /// The file.
         path: PathBuf,
         /// Path of the entry.
         entry: String,
@@ -60,12 +55,7 @@ pub enum Error {
     },
     /// A file of the store that cannot be copied whole.
     #[error("{} changed while it was copied: {reason}", path.display())]
-    Changed {
-        /// The file.
-        path: PathBuf,
-        /// How.
-        reason: String,
-    },
+    Changed { path: PathBuf, reason: String },
     /// The directory to unpack into is in use.
     #[error("another restore into {} is running: wait until it is done", path.display())]
     Busy {

@@ -21,7 +21,6 @@ const CONTENTS_MAX: u64 = 4 << 20;
 pub struct Archive {
     file: File,
     path: PathBuf,
-    /// What it is.
     pub identity: Identity,
     /// What is in it, and what is not.
     pub contents: Contents,
@@ -63,7 +62,6 @@ impl Archive {
         Err(Error::damaged(path, "its end is missing"))
     }
 
-    /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -24,7 +24,6 @@ const OPEN_MAX: usize = 16;
 /// The rules for copying a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rules {
-    /// Everything.
     Folder,
     /// An agent's home, without temporary files; without credentials, unless they were asked for.
     Home {
@@ -33,7 +32,6 @@ pub(super) enum Rules {
     },
 }
 
-/// Copies trees.
 pub(super) struct Trees<'a> {
     pub(super) writer: &'a mut Writer,
     pub(super) contents: &'a mut Contents,

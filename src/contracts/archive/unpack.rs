@@ -42,9 +42,7 @@ const NEW_FILE: OFlags =
 /// What is unpacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// The store.
     Store,
-    /// Everything else.
     Rest,
 }
 

@@ -24,7 +24,6 @@ pub enum Damage {
     LineTooLong {
         /// Its number, counted from 1.
         line: u64,
-        /// Its length.
         bytes: usize,
     },
     /// Part of the file is not a record.

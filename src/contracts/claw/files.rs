@@ -46,9 +46,7 @@ pub struct SessionFile {
     pub path: PathBuf,
     /// The session's main file.
     pub owner: PathBuf,
-    /// Which of the session's files it is.
     pub part: Part,
-    /// Its bytes.
     pub bytes: Vec<u8>,
     /// The session in it, or why it may not be imported.
     pub session: Result<FileSession, Trouble>,
@@ -60,38 +58,24 @@ pub enum Trouble {
     /// There is no such file.
     #[error("there is no file {}", .0.display())]
     Missing(PathBuf),
-    /// It is a directory.
     #[error("{} is a directory, not a session file; `hearth import claw` imports all sessions of a directory", .0.display())]
     Directory(PathBuf),
-    /// It is a link.
     #[error("{} is a link, and links are not followed; name the file itself", .0.display())]
     Link(PathBuf),
     /// It is not a regular file, too long, or not readable.
     #[error("{}: {why}", path.display())]
-    Refused {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        why: String,
-    },
+    Refused { path: PathBuf, why: String },
     /// It belongs to another workspace.
     #[error(transparent)]
     Unfit(Box<Unfit>),
-    /// It is damaged.
     #[error("{} is damaged: {damage}", path.display())]
-    Damaged {
-        /// Which.
-        path: PathBuf,
-        /// The damage.
-        damage: Damage,
-    },
+    Damaged { path: PathBuf, damage: Damage },
     /// It was written by a newer program.
     #[error(
         "{} is of format version {version}, this Hearth knows {VERSION}: it can only be viewed ({records} records); \
          use a newer Hearth", path.display()
     )]
     Newer {
-        /// Which.
         path: PathBuf,
         /// Its format version.
         version: u32,

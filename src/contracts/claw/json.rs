@@ -12,7 +12,6 @@ const DEPTH_MAX: usize = 128;
 const RULES: Rules =
     Rules { dialect: Dialect::Lenient, nesting: Nesting::Containers(DEPTH_MAX), numbers: Numbers::AsWritten };
 
-/// A value.
 pub(super) type Json = hearth_json::Json<String>;
 /// Fields of an object. Of duplicate keys the last one counts.
 pub(super) type Fields = hearth_json::Object<String>;
@@ -28,12 +27,7 @@ pub(super) enum BadJson {
     Trailing,
     /// Another error, with its offset in bytes.
     #[error("{what} at byte {at}")]
-    Wrong {
-        /// What.
-        what: &'static str,
-        /// Where.
-        at: usize,
-    },
+    Wrong { what: &'static str, at: usize },
 }
 
 /// Parses one value.

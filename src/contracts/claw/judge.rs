@@ -50,7 +50,6 @@ pub enum Unfit {
          directory became this one", expected.display(), actual.display(), actual.display()
     )]
     Mismatch {
-        /// This workspace.
         expected: PathBuf,
         /// The one that the file names.
         actual: PathBuf,
@@ -60,19 +59,13 @@ pub enum Unfit {
         "legacy session is missing workspace binding: {} lies outside of {}; import it in the workspace it belongs to",
         file.display(), expected.display()
     )]
-    Unbound {
-        /// The file.
-        file: PathBuf,
-        /// This workspace.
-        expected: PathBuf,
-    },
+    Unbound { file: PathBuf, expected: PathBuf },
     /// It names no workspace and lies in another workspace's partition.
     #[error(
         "{} names no workspace and lies in the partition of another one ({partition}): `hearth workspace adopt` here first \
          if this directory was moved", file.display()
     )]
     OtherPartition {
-        /// The file.
         file: PathBuf,
         /// The fingerprint that names the partition.
         partition: String,

@@ -153,7 +153,6 @@ pub(super) fn foreign(fields: Fields) -> SessionRecord {
     SessionRecord { at: Timestamp::from_millis(0), body, extra: None }
 }
 
-/// A message.
 pub(super) fn message(mut fields: Fields) -> Result<SessionRecord, Wrong> {
     fields.remove("type");
     let mut said = object(needed(take(&mut fields, "message"), "message")?, "message")?;

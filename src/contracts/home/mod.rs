@@ -52,7 +52,6 @@ pub enum AgentHome {
 pub struct Wanted<'a> {
     /// The agent's folder.
     pub folder: &'a str,
-    /// Its settings.
     pub settings: &'a AgentSettings,
     /// Its kind of runtime.
     pub place: AgentHome,

@@ -17,7 +17,6 @@ pub enum Error {
     Io {
         /// The failed action.
         action: &'static str,
-        /// Its path.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
@@ -35,14 +34,10 @@ pub enum Error {
     Machine(#[from] crate::contracts::Error),
     /// NanoClaw is running.
     #[error("{} is being written; stop NanoClaw and try again", path.display())]
-    Busy {
-        /// The database.
-        path: PathBuf,
-    },
+    Busy { path: PathBuf },
     /// Not a database, or a damaged one.
     #[error("{} is damaged: {what}; repair it with `sqlite3 FILE .recover`, or put an older copy in its place", path.display())]
     Damaged {
-        /// The database.
         path: PathBuf,
         /// SQLite's error.
         what: String,
@@ -50,9 +45,7 @@ pub enum Error {
     /// A table cannot be read.
     #[error("the table `{table}` of {} cannot be read: {what}", path.display())]
     Table {
-        /// The database.
         path: PathBuf,
-        /// Its name.
         table: String,
         /// SQLite's error.
         what: String,
@@ -60,7 +53,6 @@ pub enum Error {
     /// Another program's database, or one of an unknown NanoClaw version.
     #[error("{} is not a database of NanoClaw: {what}", path.display())]
     Foreign {
-        /// The database.
         path: PathBuf,
         /// The missing table or column.
         what: String,

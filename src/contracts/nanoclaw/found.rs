@@ -74,7 +74,6 @@ pub struct Inventory {
 pub struct FoundSession {
     /// Its name in NanoClaw.
     pub name: String,
-    /// Its agent.
     pub agent: Folder,
     /// Its chat or thread.
     pub place: Address,
@@ -87,7 +86,6 @@ pub struct FoundSession {
 pub struct FoundTask {
     /// Its name in NanoClaw.
     pub name: String,
-    /// Its agent.
     pub agent: Folder,
     /// The conversation in which it runs, if any.
     pub home: Option<Address>,
@@ -150,21 +148,17 @@ pub enum TreeKind {
 pub enum Kind {
     /// An agent group, a registered group.
     Agent,
-    /// A person.
     User,
     /// A role or membership of a person.
     Right,
-    /// A chat.
     Chat,
     /// A wiring of an agent to a chat.
     Wiring,
     /// A destination of an agent.
     Destination,
-    /// A conversation.
     Session,
     /// A scheduled task.
     Task,
-    /// A message.
     Message,
     /// A file of an agent.
     File,
@@ -233,13 +227,11 @@ impl Outcome {
 /// A report entry: one thing, or several with the same result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// What it is.
     pub kind: Kind,
     /// Its name in NanoClaw or here.
     pub name: String,
     /// Number of things.
     pub count: u64,
-    /// The result.
     pub outcome: Outcome,
     /// Why it is skipped, or what differs.
     pub note: Option<String>,

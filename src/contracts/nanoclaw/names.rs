@@ -78,7 +78,6 @@ pub(super) fn person(id: &str) -> Result<UserId, String> {
 /// A chat of version 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Jid {
-    /// Chat.
     pub(super) place: Address,
     /// Whether it is a group, as far as the id says.
     pub(super) group: bool,

@@ -13,7 +13,6 @@ use crate::model::task::TaskOrigin;
 /// The current configuration of Hearth.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
-    /// Agents.
     pub agents: Vec<(Folder, AgentSettings)>,
     /// People with their roles and memberships.
     pub users: Vec<UserSpec>,
@@ -45,7 +44,6 @@ pub fn task_name(name: &str) -> String {
     format!("nanoclaw:{name}")
 }
 
-/// Plans the import.
 #[must_use]
 pub fn plan(found: &Inventory, known: &Known) -> ImportPlan {
     let mut plan = ImportPlan::default();

@@ -107,9 +107,7 @@ pub fn settings_of(folder: &Folder, name: &str, json: &str) -> (AgentSettings, V
 
 /// One part of the settings.
 struct Part {
-    /// Its name.
     what: String,
-    /// Applies it.
     apply: Box<dyn Fn(&mut AgentSettings)>,
     /// Notes for the report if it is applied.
     notes: Vec<String>,

@@ -10,7 +10,6 @@ const DEPTH_MAX: usize = 960;
 const RULES: Rules =
     Rules { dialect: Dialect::Python, nesting: Nesting::Around(DEPTH_MAX), numbers: Numbers::AsPython };
 
-/// A value.
 pub(super) type Value = hearth_json::Json<Text>;
 /// Members of an object, in order.
 pub(super) type Fields = hearth_json::Object<Text>;

@@ -45,9 +45,7 @@ pub struct Lock {
 /// What exists under the file's name.
 #[derive(Debug, PartialEq, Eq)]
 pub enum FileContent {
-    /// Nothing.
     Absent,
-    /// A file with this content.
     Bytes(Vec<u8>),
     /// Something that cannot be read, with the reason.
     Refused(String),

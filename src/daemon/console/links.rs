@@ -13,7 +13,6 @@ const LIFE: Millis = Millis::seconds(60);
 /// Links at a time; the oldest one ends with another one.
 const MAX: usize = 20;
 
-/// All links.
 #[derive(Default)]
 pub(super) struct Links(Mutex<Vec<Link>>);
 
@@ -24,14 +23,12 @@ struct Link {
     made: Stopwatch,
 }
 
-/// A new link.
 pub(super) struct NewLink {
     pub(super) code: String,
     pub(super) expires: Timestamp,
 }
 
 impl Links {
-    /// Makes a link.
     pub(super) fn make(&self, user: &UserId) -> std::io::Result<NewLink> {
         let code = new_token()?;
         let mut links = self.lock();

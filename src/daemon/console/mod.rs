@@ -35,7 +35,6 @@ pub(super) struct Console {
     running: Mutex<Running>,
 }
 
-/// What listens.
 #[derive(Default)]
 struct Running {
     /// The settings that were applied last.

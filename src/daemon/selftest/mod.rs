@@ -49,9 +49,7 @@ pub struct Report {
 /// Result of one attack.
 #[derive(Debug)]
 pub struct Finding {
-    /// The attack.
     pub attack: &'static Attack,
-    /// Its verdict.
     pub result: Verdict,
     /// What was tried and what happened, or why nothing was tried.
     pub detail: String,
@@ -82,7 +80,6 @@ pub enum Error {
     /// A file of the test.
     #[error("the scratch directory: {0}")]
     Io(#[from] io::Error),
-    /// Its store.
     #[error("the scratch store: {0}")]
     State(#[from] crate::state::Error),
     /// A name of the test's own.

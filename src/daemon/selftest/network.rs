@@ -40,9 +40,7 @@ enum Wanted {
     Refused,
     /// There is no route.
     Unreachable,
-    /// It fails.
     Fails,
-    /// It succeeds.
     Succeeds,
     /// Anything; what arrives at the server decides.
     Anything,

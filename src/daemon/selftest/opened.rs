@@ -17,7 +17,6 @@ use crate::runtime::Spec;
 use crate::runtime::process::isolation_check::{self, Attempt, Who};
 use crate::runtime::single_run::Place;
 
-/// The host.
 const HOST: &str = "bound.example";
 /// The secret, and the agent's variable for it.
 const SECRET: &str = "trial";

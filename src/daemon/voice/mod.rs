@@ -184,7 +184,6 @@ impl Drop for Ended {
 enum Tool {
     /// A program, without input and without room for output.
     Command(ToolRun),
-    /// A server.
     Server(ReadyServer),
 }
 

@@ -17,7 +17,6 @@ const HOST_LIFETIME: Millis = Millis::minutes(24 * 60);
 /// The approval that a message waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waits {
-    /// The approval.
     pub(crate) approval: ApprovalId,
     /// Whether this message created the approval.
     pub(crate) is_new: bool,

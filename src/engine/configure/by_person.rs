@@ -22,7 +22,6 @@ enum Needed {
     Agent(AgentId),
     /// That over everything.
     Everything,
-    /// An owner's.
     Owner,
 }
 

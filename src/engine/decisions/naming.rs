@@ -56,7 +56,6 @@ struct Awaited {
     said: String,
     by: UserId,
     at: Address,
-    /// The question.
     text: String,
 }
 

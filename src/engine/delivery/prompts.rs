@@ -22,9 +22,7 @@ pub(crate) struct NewCard {
     pub(crate) matter: PromptSubject,
     /// Where it is shown.
     pub(crate) to: Address,
-    /// Its heading.
     pub(crate) title: String,
-    /// The question.
     pub(crate) body: String,
     /// What can be chosen.
     pub(crate) options: Vec<CardOption>,

@@ -42,7 +42,6 @@ pub(crate) fn dispatch_session(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<Opt
 pub(crate) struct DueMessage<'a> {
     /// Its session and agent.
     pub(crate) of: SessionRef<'a>,
-    /// The message.
     pub(crate) message: ExportedMessage,
     /// The person who sent it, if that is at hand.
     pub(crate) sender: Option<&'a UserId>,

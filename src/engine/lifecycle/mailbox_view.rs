@@ -29,11 +29,8 @@ const DESTINATIONS_MAX: usize = 1_000;
 /// A session, in its current state, and its agent.
 #[derive(Clone, Copy)]
 pub(crate) struct SessionRef<'a> {
-    /// The session's id.
     pub(crate) id: SessionId,
-    /// The session.
     pub(crate) session: &'a ChatSession,
-    /// Its agent.
     pub(crate) agent: &'a Agent,
 }
 

@@ -17,7 +17,6 @@ use std::collections::BTreeSet;
 /// Minimum pause, no matter what the provider says.
 const WAIT_MIN: Millis = Millis::seconds(1);
 
-/// One of an agent's providers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AgentProvider {
     agent: AgentId,

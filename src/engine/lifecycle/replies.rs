@@ -17,9 +17,7 @@ const REPLIES_MAX: usize = 100;
 /// The request of an incarnation that an answer belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asker {
-    /// Its session.
     pub(crate) session: SessionId,
-    /// Its incarnation.
     pub(crate) incarnation: u32,
     /// The agent's number for the request.
     pub(crate) number: u64,

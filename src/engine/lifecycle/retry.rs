@@ -27,11 +27,9 @@ use std::collections::BTreeSet;
 
 /// A turn that failed and may be retried.
 pub(crate) struct FailedTurn<'a> {
-    /// Its session.
     pub(crate) session: SessionId,
     /// The incarnation whose turn it was.
     pub(crate) incarnation: u32,
-    /// The failure.
     pub(crate) failure: &'a Failure,
     /// Positions of its messages.
     pub(crate) seqs: Vec<u64>,

@@ -28,7 +28,6 @@ const EXCERPT: usize = 280;
 /// Texts that are looked at if the query has phrases, which the index does not know.
 const PHRASE_HITS: usize = 400;
 
-/// A search.
 #[derive(Debug, Clone)]
 pub struct Asked<'a> {
     /// What was written. Its filters apply as well.
@@ -43,13 +42,11 @@ pub struct Asked<'a> {
     pub before: Option<Timestamp>,
     /// At most this many texts.
     pub most: usize,
-    /// The present.
     pub now: Timestamp,
     /// The zone of days in the query.
     pub zone: &'a time::zone::Zone,
 }
 
-/// A text that was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundText {
     /// Its id, which `why` takes.

@@ -14,7 +14,6 @@ use crate::state::recall::{all_scopes, scopes_of, source};
 use crate::state::{ChatKey, PersonKey, Read, Tables};
 use crate::{Result, readable};
 
-/// Who searches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Viewer {
     /// The operator of this machine, who can read the store.

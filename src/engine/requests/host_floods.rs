@@ -23,7 +23,6 @@ const OPEN_MAX: usize = 25;
 /// Whether another question may be asked today.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// Yes.
     Some,
     /// No; a question that was created may still get more hosts.
     None,

@@ -39,7 +39,6 @@ pub(crate) enum Accepted {
     Served,
     /// Given to another agent, or dropped with a notice.
     Carried(OutboundId),
-    /// Already stored.
     Known,
     /// Not allowed, or not allowed there. It is stored as refused.
     Refused(String),
@@ -48,7 +47,6 @@ pub(crate) enum Accepted {
 /// Where a message goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ResolvedRecipient {
-    /// To a chat.
     Chat(Address),
     /// To another agent.
     Peer(Peer),

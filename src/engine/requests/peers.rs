@@ -30,7 +30,6 @@ const TOLD_AGAIN: Millis = Millis::minutes(60);
 /// Another agent, or the same one in another session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Peer {
-    /// Its id.
     pub(crate) agent: AgentId,
     /// The session whose message is answered.
     pub(crate) session: Option<SessionId>,

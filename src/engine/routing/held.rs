@@ -135,7 +135,6 @@ fn let_go(tx: &mut Tx<'_, '_>, id: ApprovalId, body_id: BodyId, body: Body, kept
 pub(crate) struct Stranger<'a> {
     /// The chat of their message.
     pub(crate) chat: ChatId,
-    /// Their id.
     pub(crate) sender: &'a UserId,
     /// Their display name.
     pub(crate) name: Option<&'a str>,

@@ -14,9 +14,7 @@ use crate::{Result, routing};
 pub(crate) struct Waiting<'a> {
     /// The chat it was sent in.
     pub(crate) chat: ChatId,
-    /// Its body.
     pub(crate) body: (BodyId, &'a Body),
-    /// Its row.
     pub(crate) held: &'a Held,
 }
 

@@ -18,7 +18,6 @@ pub(crate) struct InboundContext<'a> {
     pub(crate) event: &'a InboundEvent,
     /// The chat it was sent in.
     pub(crate) chat: &'a Chat,
-    /// The sender.
     pub(crate) sender: Option<&'a UserId>,
     /// Whether its channel has threads, if known.
     pub(crate) threads: Option<bool>,

@@ -24,7 +24,6 @@ const RESERVATIONS_MAX: usize = 100_000;
 /// A budget in its present period.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetAccount {
-    /// The budget.
     pub budget: Budget,
     /// What is counted for it; none if there is no such agent or chat.
     pub scope: Option<SpendScope>,

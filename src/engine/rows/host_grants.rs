@@ -75,10 +75,7 @@ pub(crate) fn policy(db: &Tables, txn: &Read<'_>, of: Reaching<'_>, now: Timesta
 /// A session of an agent that reaches hosts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reaching<'a> {
-    /// The agent.
     pub(crate) agent: AgentId,
-    /// The session.
     pub(crate) session: SessionId,
-    /// Its settings.
     pub(crate) settings: &'a AgentSettings,
 }

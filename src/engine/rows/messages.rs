@@ -33,7 +33,6 @@ pub(crate) struct NewMessage {
     pub(crate) agent: AgentId,
     /// Its position in the session.
     pub(crate) seq: u64,
-    /// Its body.
     pub(crate) body: BodyId,
     /// Whether it requests a turn.
     pub(crate) trigger: bool,
@@ -90,7 +89,6 @@ pub(crate) fn remove_files(tx: &mut Tx<'_, '_>, id: BodyId, mut body: Body, with
 /// What is removed together with the files of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Removed {
-    /// The body.
     Body,
     /// Nothing. The body then states why the files are missing.
     FilesOnly(&'static str),

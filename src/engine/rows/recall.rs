@@ -134,13 +134,11 @@ pub(crate) fn answer_removed(tx: &mut Tx<'_, '_>, id: OutboundId, row: &Outbound
     recall::remove_of(tx.db, tx, likely, SaidId::Answer(id), &text.words()).map(drop)
 }
 
-/// A skip was stored.
 pub(crate) fn skip_stored(tx: &mut Tx<'_, '_>, id: SkipId, row: &SkipSummary) -> Result<()> {
     let scope = source::scope_in(tx.db, tx, row.agent, row.session)?;
     recall::add(tx.db, tx, scope, SaidId::Skip(id), row.taken, &source::of_skip(row).words())
 }
 
-/// A skip is removed.
 pub(crate) fn skip_removed(tx: &mut Tx<'_, '_>, id: SkipId, row: &SkipSummary) -> Result<()> {
     let scope = source::scope_in(tx.db, tx, row.agent, row.session)?;
     recall::remove_of(tx.db, tx, scope, SaidId::Skip(id), &source::of_skip(row).words()).map(drop)

@@ -25,9 +25,7 @@ const MODEL_CHARS: usize = 100;
 
 /// What an agent reports of a turn.
 pub(crate) struct Report {
-    /// The run.
     pub(crate) incarnation: u32,
-    /// What it used.
     pub(crate) used: Vec<ReportedUse>,
     /// Whether the gateway counted calls of the turn. Then the report is kept for comparison only.
     pub(crate) is_counted: bool,

@@ -50,7 +50,6 @@ pub(crate) fn decide_most(limit: u64, spent: u64) -> bool {
 /// What happens to a message that a budget has no room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It passes.
     Pass(PassReason),
     /// It waits. `true`: a person is asked.
     Wait(bool),

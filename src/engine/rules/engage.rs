@@ -14,9 +14,7 @@ use crate::rules::{access, commands};
 /// A wiring's decision about a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EngageDecision {
-    /// The decision.
     pub(crate) decision: Decision,
-    /// The reason.
     pub(crate) why: Reason,
     /// A reply for the sender, if any.
     pub(crate) told: Option<String>,

@@ -6,9 +6,7 @@ use crate::model::content::RawJson;
 /// The value of a field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Field<'a> {
-    /// A text.
     Text(&'a str),
-    /// A number.
     Number(u64),
 }
 

@@ -10,7 +10,6 @@ use crate::model::time::{Awake, Millis};
 pub(crate) enum Liveness {
     /// Nothing: it is healthy, or has time left.
     Leave,
-    /// Stop it.
     Stop(StopReason),
     /// Its start was requested without a result: request it again.
     LaunchAgain,

@@ -138,16 +138,13 @@ pub(crate) struct Passed {
 /// Consecutive slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// The first one.
     pub(crate) first: Timestamp,
-    /// The last one.
     pub(crate) last: Timestamp,
     /// Their number, if known.
     pub(crate) count: Option<u32>,
 }
 
 impl Run {
-    /// One slot.
     pub(crate) const fn one(at: Timestamp) -> Self {
         Self { first: at, last: at, count: Some(1) }
     }

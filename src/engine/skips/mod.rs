@@ -245,11 +245,9 @@ fn decide_repeats(before: Option<&SkipSummary>, report: &SkipReport, asked_at: u
 /// What a look found in place of a skip's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SkipFileState {
-    /// The same file.
     Same,
     /// Another file of that name.
     Another,
-    /// No file.
     Gone,
     /// Unknown, because the look was incomplete.
     Unknown,

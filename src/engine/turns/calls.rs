@@ -21,9 +21,7 @@ const ACK_DELAY: Millis = Millis::new(250);
 /// A moment of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct During {
-    /// The session.
     pub(crate) session: SessionId,
-    /// Its incarnation.
     pub(crate) incarnation: u32,
     /// When something began.
     pub(crate) began: Timestamp,

@@ -28,7 +28,6 @@ pub mod entropy;
 /// The first argument of all engine functions. It dereferences to the write transaction, so that a table call reads
 /// `tx.db.TABLE.verb(tx, …)`. Functions that only read take `&Tx`.
 pub struct Tx<'a, 't> {
-    /// The tables.
     pub db: &'a Tables,
     /// Thresholds and limits.
     pub policy: &'a Policy,
@@ -76,9 +75,7 @@ pub struct Cx<'a> {
 pub enum Hook<'a> {
     /// The message of a task's slot ended.
     TaskRunEnded {
-        /// The slot.
         slot: Slot,
-        /// Its message.
         message: MessageId,
         /// How it ended.
         state: &'a MessageState,
@@ -87,7 +84,6 @@ pub enum Hook<'a> {
     PromptEnded {
         /// The subject of the question.
         matter: PromptSubject,
-        /// The message.
         prompt: OutboundId,
         /// How it ended.
         outcome: std::result::Result<(), &'a str>,
@@ -96,18 +92,14 @@ pub enum Hook<'a> {
     BudgetSpent(BudgetRequest),
     /// A message ended in a session that asks people something.
     MessageEnded {
-        /// The session.
         session: SessionId,
-        /// The message.
         message: MessageId,
     },
     /// A run of an earlier daemon still lives.
     RunAdopted(IncarnationId),
-    /// A run is closed.
     RunClosed(IncarnationId),
     /// An outgoing message reached any final state.
     OutboundEnded {
-        /// Its id.
         id: OutboundId,
         /// Its current row.
         outbound: &'a Outbound,

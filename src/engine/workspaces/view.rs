@@ -32,7 +32,6 @@ pub struct Segment {
 /// What is needed to read a revision of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    /// The session.
     pub session: SessionId,
     /// The revision's number.
     pub revision: u32,
@@ -193,7 +192,6 @@ pub struct ChatRecord {
     pub number: u64,
     /// When it was stored.
     pub at: Timestamp,
-    /// Its direction.
     pub way: Direction,
     /// The sender, if known.
     pub speaker: Option<String>,

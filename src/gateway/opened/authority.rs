@@ -44,20 +44,10 @@ const NO_HOST: &str = "none.invalid";
 pub enum AuthorityError {
     /// A file cannot be read or written.
     #[error("cannot use {}: {source}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// The key is no key.
     #[error("{} is not a key; remove it, and Hearth makes another one: {source}", path.display())]
-    Key {
-        /// Which file.
-        path: PathBuf,
-        /// Why not.
-        source: rcgen::Error,
-    },
+    Key { path: PathBuf, source: rcgen::Error },
     /// A certificate cannot be made.
     #[error("cannot make a certificate: {0}")]
     Certificate(#[from] rcgen::Error),

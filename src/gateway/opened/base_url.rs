@@ -16,7 +16,6 @@ use super::{Ended, OpenError, Opener, Seen, Served, answer_one, refuse};
 /// The way of requests to one host.
 #[derive(Clone)]
 pub struct Way {
-    /// The host.
     pub host: Arc<OpenedHost>,
     /// Connects to it.
     pub dial: Dial,

@@ -13,9 +13,7 @@ use crate::model::network::PROXY;
 /// The incarnation for which secrets are bound.
 #[derive(Debug, Clone, Copy)]
 pub struct Binding<'a> {
-    /// The session.
     pub session: SessionId,
-    /// The incarnation.
     pub incarnation: u32,
     /// Its agent's variables.
     pub uses: &'a [AgentSecret],

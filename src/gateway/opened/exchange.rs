@@ -32,7 +32,6 @@ const GO_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// Whether another request may follow on the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// It may.
     Request,
     /// The connection ends.
     End,

@@ -9,7 +9,6 @@ const SHORT_MAX: u8 = 125;
 const MEDIUM: u8 = 126;
 const LONG: u8 = 127;
 
-/// Who sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sender {
     /// The agent's program. It masks what it sends.
@@ -56,7 +55,6 @@ pub(super) struct Frames {
     begun: Option<Message>,
 }
 
-/// The head of a frame.
 struct FrameHead {
     is_last: bool,
     opcode: u8,

@@ -202,7 +202,6 @@ impl Chunks {
     }
 }
 
-/// The size of a chunk.
 struct Size {
     bytes: u64,
     /// Length of its line.

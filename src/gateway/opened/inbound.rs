@@ -20,7 +20,6 @@ const DISCARDED_MAX: usize = 1 << 20;
 /// For how long.
 const DISCARDED_FOR: Duration = Duration::from_secs(2);
 
-/// Reads requests.
 pub(super) struct Inbound<R> {
     reader: R,
     buffer: Vec<u8>,

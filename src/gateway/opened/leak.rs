@@ -38,7 +38,6 @@ pub enum Place {
     Address,
     /// In the header of this name.
     Header(String),
-    /// In the body.
     Body,
     /// In a message of a WebSocket.
     Message,

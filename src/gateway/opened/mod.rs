@@ -205,7 +205,6 @@ impl Opener {
 enum Ended {
     /// Another request may come.
     Open,
-    /// It ends.
     Closed,
 }
 

@@ -39,12 +39,7 @@ pub(in crate::gateway) enum Refusal {
     Leak(Leak),
     /// The secret cannot be read.
     #[error("Hearth cannot read the secret {name}: {why}")]
-    NoValue {
-        /// Its name.
-        name: String,
-        /// Why not.
-        why: String,
-    },
+    NoValue { name: String, why: String },
     /// The host was not reached.
     #[error("Hearth cannot reach the host: {0}")]
     Unreached(String),

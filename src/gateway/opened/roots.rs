@@ -32,7 +32,6 @@ impl Roots {
         Self(all)
     }
 
-    /// Their text.
     pub(super) fn pem(&self) -> String {
         self.0.iter().map(|certificate| pem(certificate)).collect()
     }

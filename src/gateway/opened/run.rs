@@ -15,7 +15,6 @@ use crate::model::secrets::SHORTEST;
 /// Whether a value may come from memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Freshness {
-    /// Yes.
     Known,
     /// No: the host refused the one in memory.
     Fresh,
@@ -50,7 +49,6 @@ impl Values {
         Ok(())
     }
 
-    /// The values that are known.
     pub(super) fn known(&self) -> Arc<KeyValues> {
         Arc::clone(&self.values)
     }

@@ -167,7 +167,6 @@ impl Stopped {
     }
 }
 
-/// What was sent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sent {
     Some,

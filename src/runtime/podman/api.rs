@@ -56,19 +56,16 @@ pub(super) struct Container {
     pub(super) spec: Option<String>,
     /// Name of the image that the container should have.
     pub(super) image: Option<String>,
-    /// Id of the image that the container has.
     pub(super) image_id: Option<String>,
     pub(super) alive: bool,
 }
 
-/// State of a container.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ContainerState {
     /// Created but never started.
     Created,
     /// Has processes, or may have.
     Alive,
-    /// Ended.
     Ended(Exit),
 }
 

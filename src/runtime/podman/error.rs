@@ -28,16 +28,10 @@ pub enum Unusable {
     },
     /// Podman is too old.
     #[error("Podman {version} is too old: 4.3 or newer is needed")]
-    TooOld {
-        /// Which one it is.
-        version: String,
-    },
+    TooOld { version: String },
     /// The client, its threads or its async runtime cannot be created.
     #[error("cannot talk to Podman: {reason}")]
-    Client {
-        /// Why not.
-        reason: String,
-    },
+    Client { reason: String },
 }
 
 /// A failed call.

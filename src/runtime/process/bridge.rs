@@ -65,7 +65,6 @@ pub struct Program {
     pub secrets: Vec<String>,
 }
 
-/// A bridge that was started.
 #[derive(Debug)]
 pub struct StartedBridge {
     /// The daemon's end of its socket.

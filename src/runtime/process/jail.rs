@@ -70,7 +70,6 @@ const ETC: [&str; 42] = [
 /// Bubblewrap's path, and the user that agents run as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Jail {
-    /// The program.
     pub program: PathBuf,
     /// User and group of agents if the daemon runs as root.
     pub user: Option<u32>,

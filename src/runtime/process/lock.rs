@@ -33,7 +33,6 @@ const NOTHING: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 const NOTHING: OFlags = OFlags::RDONLY;
 
-/// The lock of one session.
 pub(super) struct SessionLock {
     path: PathBuf,
     /// Processes that held it at the last check. Only a process seen twice is killed: a fork of an unrelated process

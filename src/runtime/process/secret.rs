@@ -41,12 +41,7 @@ pub enum SecretError {
     Relative(PathBuf),
     /// The file cannot be read.
     #[error("cannot read {}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// Directories, pipes and devices have no value.
     #[error("{} is not a regular file", .0.display())]
     NotAFile(PathBuf),

@@ -22,9 +22,7 @@ const SLICE: Duration = Duration::from_millis(50);
 
 /// A program to run.
 pub struct ToolRun {
-    /// The program.
     pub program: PathBuf,
-    /// Its arguments.
     pub arguments: Vec<OsString>,
     /// Its environment; it gets nothing else.
     pub variables: Vec<(OsString, OsString)>,
@@ -42,7 +40,6 @@ pub enum ToolError {
     /// It cannot be started.
     #[error("the command cannot be started: {0}")]
     Start(#[source] io::Error),
-    /// It failed.
     #[error("the command ended with {status}")]
     Failed {
         /// How it ended.
@@ -120,7 +117,6 @@ fn collect(child: &mut Child, run: &ToolRun, stopped: &dyn Fn() -> bool) -> Resu
 /// What happens to output beyond its limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beyond {
-    /// Reading ends.
     End,
     /// It is read and forgotten, so that the program does not wait.
     Skip,

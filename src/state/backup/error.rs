@@ -9,6 +9,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a copy could not be made or put in place.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum Error {
     /// The store.
     #[error(transparent)]
@@ -27,32 +28,19 @@ pub enum Error {
     },
     /// Another file already has this name.
     #[error("{path} already exists and was not changed: choose another name")]
-    Exists {
-        /// The name.
-        path: PathBuf,
-    },
+    Exists { path: PathBuf },
     /// The place for backups is a backup itself.
     #[error("{path} is itself a backup: specify the directory of dated backups, or a name that does not exist yet")]
-    IsABackup {
-        /// The backup.
-        path: PathBuf,
-    },
+    IsABackup { path: PathBuf },
     /// The parent directory of a backup, or of a directory of backups, is missing.
     #[error("directory {path} not found: create it, mount its disk, or choose another directory")]
-    NoParent {
-        /// The directory.
-        path: PathBuf,
-    },
+    NoParent { path: PathBuf },
     /// Another process is making a backup there.
     #[error("another backup is being made in {path}: wait until it is done")]
-    Busy {
-        /// The directory.
-        path: PathBuf,
-    },
+    Busy { path: PathBuf },
     /// The directory is not a backup.
     #[error("{path} is not a backup of Hearth: {reason}")]
     NotABackup {
-        /// Where.
         path: PathBuf,
         /// What is missing.
         reason: String,
@@ -60,7 +48,6 @@ pub enum Error {
     /// A newer Hearth made the backup.
     #[error("the backup {path} was made by a newer Hearth ({what}): install the newer Hearth")]
     Newer {
-        /// The backup.
         path: PathBuf,
         /// The unsupported version or format.
         what: String,
@@ -68,25 +55,19 @@ pub enum Error {
     /// The backup was changed since it was made.
     #[error("the backup {path} is damaged: {reason}; nothing was changed, use another backup")]
     Damaged {
-        /// The backup.
         path: PathBuf,
         /// What is wrong.
         reason: String,
     },
     /// The target is inside a directory that agents can read, or that is replaced together with the store.
     #[error("{path} is a part of the data directory that Hearth uses: choose another directory for the backup")]
-    Within {
-        /// The place.
-        path: PathBuf,
-    },
+    Within { path: PathBuf },
     /// The copy is inconsistent, and so is its source.
     #[error(
         "nothing was done, because {path} is inconsistent: {count} violations, the first: {first}; `hearth check` shows those of a store; `hearth backup` and `hearth restore` take --unsound"
     )]
     Unsound {
-        /// The copy.
         path: PathBuf,
-        /// How many.
         count: usize,
         /// One of them.
         first: String,
@@ -118,7 +99,6 @@ pub enum Error {
     NotThinned {
         /// The new backup.
         path: PathBuf,
-        /// Why.
         source: Box<Error>,
     },
     /// The manifest cannot be encoded; a bug in its type.
@@ -127,7 +107,6 @@ pub enum Error {
     /// A file.
     #[error("{path}: {source}")]
     Io {
-        /// Which.
         path: PathBuf,
         /// The system's error.
         source: std::io::Error,

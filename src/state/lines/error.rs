@@ -8,6 +8,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why an export or an import failed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum Error {
     /// The store.
     #[error(transparent)]
@@ -17,12 +18,7 @@ pub enum Error {
     Copy(#[from] backup::Error),
     /// A row that cannot be encoded as JSON; a bug in its type.
     #[error("a row of table {table} cannot be written as JSON: {source}")]
-    Json {
-        /// Table.
-        table: &'static str,
-        /// Why.
-        source: serde_json::Error,
-    },
+    Json { table: &'static str, source: serde_json::Error },
     /// Writing the output of an export failed.
     #[error("the lines cannot be written: {0}")]
     Write(std::io::Error),
@@ -46,7 +42,6 @@ pub enum Error {
     /// The imported store is inconsistent.
     #[error("the export is inconsistent, so nothing was imported: {count} violations, the first: {first}")]
     Unsound {
-        /// How many.
         count: usize,
         /// One of them.
         first: String,

@@ -181,7 +181,6 @@ pub(crate) fn answer(db: &Tables, txn: &Read<'_>, id: OutboundId) -> Result<Opti
     Ok(Some(Indexed { agent: session.agent, scope, id: SaidId::Answer(id), at: row.stored, text }))
 }
 
-/// A skip.
 pub(crate) fn skip(db: &Tables, txn: &Read<'_>, id: SkipId) -> Result<Option<Indexed>> {
     let Some(row) = readable(db.skips.get(txn, &id))? else { return Ok(None) };
     let scope = Some(source::scope_in(db, txn, row.agent, row.session)?);

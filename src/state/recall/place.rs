@@ -17,7 +17,6 @@ pub(super) struct Place {
     pub(super) newest: i64,
     /// How many texts there are.
     pub(super) texts: u64,
-    /// Their words.
     pub(super) words: u64,
     content: Content,
 }
@@ -143,7 +142,6 @@ fn count_fitting(text: &NewText, fits: impl Fn(&str) -> bool) -> u64 {
     count
 }
 
-/// The texts of a place.
 pub(super) enum Texts<'p> {
     New(&'p [(SegmentText, NewText)]),
     Rows(Vec<TextRow<'p>>),

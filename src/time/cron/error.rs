@@ -66,7 +66,6 @@ pub enum Problem {
         value: String,
         /// The smallest that is possible.
         least: u32,
-        /// The largest.
         most: u32,
     },
     /// A range that ends before it begins.

@@ -42,7 +42,6 @@ pub(super) struct Fields {
     pub(super) weekdays: Entries,
 }
 
-/// One field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entries {
     field: Field,

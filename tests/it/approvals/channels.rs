@@ -264,7 +264,6 @@ fn a_wiring_made_by_command_answers_the_question() {
     assert!(ground.edits()[0].ends_with("\n\n🚫 No longer needed: an agent listens there by now"));
 }
 
-/// A new agent, by name.
 #[test]
 fn a_new_agent_is_named_by_whoever_chose_it() {
     let taken = "[[agents]]\nfolder = \"research-bot\"\n";

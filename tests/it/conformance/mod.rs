@@ -11,7 +11,6 @@ use self::subjects::{Step, Subject, Trial, Trouble};
 use crate::host::documents::generated;
 use crate::host::wait_for;
 
-/// A case.
 struct Case {
     name: &'static str,
     /// What must hold.

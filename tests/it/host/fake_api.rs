@@ -129,7 +129,6 @@ impl FakeApi {
         format!("http://{}", self.address)
     }
 
-    /// Its port.
     pub(crate) fn port(&self) -> u16 {
         self.address.port()
     }

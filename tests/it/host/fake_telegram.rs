@@ -17,15 +17,12 @@ use serde_json::{Value, json};
 
 /// The bot's token.
 pub(crate) const TOKEN: &str = "4242:AAfakefakefakefakefakefakefakefakef";
-/// The bot.
 pub(crate) const ME: i64 = 4242;
-/// Its name.
 pub(crate) const NAME: &str = "hearth_bot";
 
 /// A fault of one call.
 #[derive(Debug, Clone)]
 pub(crate) enum Fault {
-    /// Nothing.
     None,
     /// An error in the API's form, with parameters.
     Error(u16, &'static str, Value),

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use crate::host::PATIENCE;
 
-/// A connection.
 pub(crate) struct Raw {
     lines: BufReader<UnixStream>,
     /// The beginning of an incomplete line.

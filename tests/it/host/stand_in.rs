@@ -27,7 +27,6 @@ impl StandIn {
         Self::begin(&["python3", script], Some(variable), words)
     }
 
-    /// Starts a program.
     pub(crate) fn start_program(program: &Path) -> Self {
         Self::begin(&[program.to_str().unwrap()], None, &[])
     }

@@ -80,7 +80,6 @@ pub(super) const THREADS: [Option<&str>; 3] = [None, Some("t1"), Some("t2")];
 /// A chat and a thread.
 pub(super) type Place = (usize, usize);
 
-/// An event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Said {
     pub(super) at: Place,

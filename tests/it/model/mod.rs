@@ -37,7 +37,6 @@ use crate::world::outside::{claim, end, failed, mid_turn, said, try_again};
 use crate::world::routing::with_threads;
 use crate::world::{World, channel, event_in};
 
-/// What happens.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Said(Said),

@@ -29,7 +29,6 @@ pub(super) enum State {
     },
     Done,
     Failed,
-    /// It is context.
     Context,
     /// Context that was displaced by newer context: it is never exported.
     Capped,

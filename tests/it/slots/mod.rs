@@ -403,7 +403,6 @@ pub(crate) fn until_due(world: &World, most: i64) -> i64 {
     due.map_or(HOUR, |due| (due - world.now().wall.millis()).clamp(0, most))
 }
 
-/// Awake time.
 pub(crate) fn awake(length: i64) -> Millis {
     Millis::new(u64::try_from(length).unwrap())
 }

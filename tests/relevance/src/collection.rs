@@ -55,7 +55,6 @@ const PARAPHRASES: [(&str, &str); 8] = [
 /// Words of a paraphrase, and characters of one without spaces.
 const BEGINNING: (usize, usize) = (8, 14);
 
-/// A paragraph.
 pub(crate) struct Paragraph {
     language: String,
     article: u32,

@@ -95,7 +95,6 @@ impl Faults {
     const DROPPED: Self = Self { effects: 100, ..Self::NONE };
 }
 
-/// One run.
 pub(crate) struct Sim {
     pub(crate) plan: Plan,
     pub(crate) step: u64,

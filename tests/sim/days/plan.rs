@@ -21,9 +21,7 @@ pub(crate) enum Kind {
     Ghost,
     /// An agent dies.
     Die,
-    /// A sweep.
     Sweep,
-    /// Hours pass.
     Quiet,
     /// The machine sleeps.
     Suspend,
@@ -105,7 +103,6 @@ pub(crate) const KINDS: [(Kind, &str, u64); 29] = [
 pub(crate) enum Effects {
     /// Some, by the seed; at the end none.
     Some,
-    /// None.
     None,
     /// All except those of start and sweep, also at the end.
     Dropped,
@@ -127,7 +124,6 @@ const EFFECTS: [(Effects, &str); 3] = [(Effects::Some, "some"), (Effects::None, 
 const SETTINGS: [(Setting, &str); 3] =
     [(Setting::Full, "full"), (Setting::Strangers, "strangers"), (Setting::Zones, "zones")];
 
-/// One run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,

@@ -10,9 +10,7 @@ pub struct Draft<'a> {
     pub name: &'a str,
     /// The sender's address.
     pub from: &'a str,
-    /// The recipient.
     pub to: &'a str,
-    /// The subject.
     pub subject: &'a str,
     /// Its id, without `<` and `>`.
     pub message_id: &'a str,
@@ -20,16 +18,13 @@ pub struct Draft<'a> {
     pub answers: &'a [String],
     /// The time, as mails have it.
     pub date: &'a str,
-    /// The text.
     pub text: &'a str,
 }
 
 /// A file to attach.
 #[derive(Debug, Clone)]
 pub struct File {
-    /// Its name.
     pub name: String,
-    /// Its bytes.
     pub bytes: Vec<u8>,
 }
 

@@ -71,7 +71,6 @@ enum Stream {
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
-/// A connection.
 pub(crate) struct Connection {
     stream: Stream,
     read: Vec<u8>,
@@ -80,7 +79,6 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects.
     pub(crate) fn open(server: &Server, trust: &Trust) -> Result<Self, Trouble> {
         let unreachable = |error: io::Error| Trouble::Odd(format!("{} cannot be reached: {error}", server.host));
         let addresses = (server.host.as_str(), server.port).to_socket_addrs().map_err(unreachable)?;

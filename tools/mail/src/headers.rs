@@ -3,7 +3,6 @@
 /// Longest header that is read.
 pub(crate) const HEADER_BYTES_MAX: usize = 256 * 1024;
 
-/// A field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Field {
     /// Its name in lower case.

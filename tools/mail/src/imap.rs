@@ -38,7 +38,6 @@ pub(crate) struct Summary {
     pub(crate) header: Vec<u8>,
 }
 
-/// A session.
 pub(crate) struct Imap {
     connection: Connection,
     tag: u32,

@@ -58,12 +58,10 @@ pub enum Fetched {
     HeaderOnly,
 }
 
-/// A mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mail {
     /// No message of a person, and why.
     Skipped(&'static str),
-    /// A message.
     Message(Box<Written>),
 }
 
@@ -84,7 +82,6 @@ pub struct Written {
     pub thread: Option<String>,
     /// It answers another mail.
     pub is_answer: bool,
-    /// Its subject.
     pub subject: String,
     /// What the person wrote.
     pub text: String,

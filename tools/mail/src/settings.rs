@@ -17,7 +17,6 @@ pub(crate) enum Security {
     None,
 }
 
-/// A server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Server {
     pub(crate) host: String,
@@ -34,7 +33,6 @@ pub(crate) enum Copies {
     ByServer,
 }
 
-/// Everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) account: Account,

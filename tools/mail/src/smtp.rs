@@ -49,7 +49,6 @@ impl Answer {
     }
 }
 
-/// A session.
 pub(crate) struct Smtp {
     connection: Connection,
     /// The lines after `EHLO`, in upper case.

@@ -18,7 +18,6 @@ pub(crate) fn time_text(seconds: i64) -> String {
     format!("{day}T{:02}:{:02}:{:02}Z", date.hour, date.minute, date.second)
 }
 
-/// A connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Inbox,

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 /// Conversations that are remembered.
 const REMEMBERED: usize = 5_000;
 
-/// A conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Thread {
     pub(crate) subject: String,

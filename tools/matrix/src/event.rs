@@ -19,7 +19,6 @@ const QUOTE_MAX: usize = 4_000;
 /// Longest id.
 const ID_BYTES_MAX: usize = 255;
 
-/// The bot.
 #[derive(Debug, Clone)]
 pub(crate) struct Bot {
     pub(crate) id: String,

@@ -18,7 +18,6 @@ pub(crate) const NO_KEYS: &str = "This room is encrypted, and I cannot read it: 
 pub(crate) const PLAIN: &str =
     "This room is encrypted, so I do not read messages without encryption here: anybody could have made them.";
 
-/// The rooms.
 pub(crate) struct Noticed {
     rooms: BTreeSet<String>,
     file: File,

@@ -25,7 +25,6 @@ struct Room {
     is_encrypted: Option<bool>,
 }
 
-/// All rooms.
 #[derive(Clone)]
 pub(crate) struct Rooms {
     api: Api,

@@ -8,7 +8,6 @@ use hearth_bridge::program::settings::{address, only, setting};
 /// Who may invite the bot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Invitor {
-    /// A person.
     Person(String),
     /// Everybody on the bot's own server.
     OwnServer,
@@ -32,7 +31,6 @@ impl Kind {
     }
 }
 
-/// Everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     /// The address of the server, without a slash at its end.
@@ -50,7 +48,6 @@ pub(crate) struct Settings {
 /// The same without the setting: an hour.
 const PATIENCE: i64 = 3_600;
 const EXAMPLE: &str = "https://matrix.org";
-/// Names of settings.
 const NAMES: [&str; 7] = ["base_url", "identities", "invites", "key_patience", "kind", "server", "verifies"];
 
 impl Settings {

@@ -19,9 +19,7 @@ use hearth_bridge::program::Daemon;
 /// A bridge, with the word after its name, if there is one.
 type Run = fn(Daemon, Option<&str>) -> io::Result<()>;
 
-/// A network.
 struct Network {
-    /// Its subcommand.
     name: &'static str,
     /// The most words of its command.
     words: usize,

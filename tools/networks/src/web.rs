@@ -43,7 +43,6 @@ pub(crate) enum Content<'a> {
     },
 }
 
-/// A request.
 pub(crate) struct Ask<'a> {
     pub(crate) method: Method,
     pub(crate) url: &'a str,
@@ -81,7 +80,6 @@ impl Answer {
     }
 }
 
-/// The client.
 #[derive(Debug, Clone)]
 pub(crate) struct Web(Agent);
 
@@ -94,7 +92,6 @@ impl Web {
         Self(config.timeout_global(Some(ORDINARY)).build().into())
     }
 
-    /// Asks once.
     pub(crate) fn ask(&self, ask: Ask<'_>) -> Result<Answer, NoAnswer> {
         read(self.open(ask)?)
     }

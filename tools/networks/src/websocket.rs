@@ -65,7 +65,6 @@ impl Write for Stream {
 #[error("{0}")]
 pub(crate) struct Broken(String);
 
-/// What came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Incoming {
     /// Nothing within the time.
@@ -80,7 +79,6 @@ pub(crate) enum Incoming {
     },
 }
 
-/// A connection.
 pub(crate) struct Socket(WebSocket<Stream>);
 
 impl Socket {

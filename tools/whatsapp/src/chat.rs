@@ -44,7 +44,6 @@ impl Chat {
         Self::read(&text)
     }
 
-    /// Its address.
     pub(crate) fn jid(&self) -> Jid {
         match self {
             Self::Number(user) => Jid::pn(user.as_str()),

@@ -49,7 +49,6 @@ impl Directory {
         }
     }
 
-    /// The database.
     pub(crate) fn database(&self) -> PathBuf {
         self.0.join(DATABASE)
     }

@@ -43,7 +43,6 @@ pub(crate) struct Outbox {
     pub(crate) pace: Pace,
 }
 
-/// One delivery.
 struct Sending<'a> {
     outbox: &'a Outbox,
     post: &'a Post,
@@ -281,7 +280,6 @@ fn milliseconds() -> i64 {
     hearth_bridge::program::state::seconds().saturating_mul(1_000)
 }
 
-/// A name that is one.
 fn name(text: &str) -> String {
     let name: String = text.chars().filter(|char| !char.is_control() && *char != '/').collect();
     let name = name.get(..name.floor_char_boundary(NAME_BYTES)).unwrap_or_default().trim_start_matches('.');

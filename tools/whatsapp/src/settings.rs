@@ -20,7 +20,6 @@ pub(crate) enum Owner {
     Bot,
 }
 
-/// Everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) owner: Owner,

@@ -46,7 +46,6 @@ pub(crate) struct Missing {
     id: String,
 }
 
-/// The storage.
 #[derive(Clone)]
 pub(crate) struct Store {
     pub(crate) sqlite: SqliteStore,

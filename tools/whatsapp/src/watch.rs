@@ -77,7 +77,6 @@ fn unlinked(code: i32, said: Option<&str>) -> String {
     }
 }
 
-/// Hears events.
 pub(crate) struct Watch {
     pub(crate) state: State,
     pub(crate) writer: FrameWriter,

@@ -15,7 +15,6 @@ pub(crate) enum Kind {
     Sticker,
 }
 
-/// A file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Attached {
     pub(crate) kind: Kind,

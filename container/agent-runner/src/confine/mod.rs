@@ -68,7 +68,6 @@ pub struct Bounds {
 }
 
 impl Rules {
-    /// All paths.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.read.iter().chain(&self.write).chain(&self.devices).chain(&self.sockets).map(PathBuf::as_path)
     }
@@ -105,12 +104,7 @@ pub enum Error {
     Unsupported(#[from] Unsupported),
     /// A required path cannot be opened.
     #[error("{}: {reason}", path.display())]
-    Path {
-        /// Which.
-        path: PathBuf,
-        /// Why not.
-        reason: String,
-    },
+    Path { path: PathBuf, reason: String },
     /// The kernel rejects the rules.
     #[error("{0}")]
     Rules(String),

@@ -50,7 +50,6 @@ pub enum PromptError {
     TooNew {
         /// Its position in the array, from 1.
         number: usize,
-        /// Its version.
         found: u32,
     },
     /// The prompt cannot be printed.

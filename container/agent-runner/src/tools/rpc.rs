@@ -24,7 +24,6 @@ pub(super) enum Incoming {
     Wrong { id: Value, code: i32, message: String },
 }
 
-/// A request.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Question {
     Initialize { version: Option<String> },

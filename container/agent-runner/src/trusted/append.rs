@@ -10,7 +10,6 @@ use super::{is_space, places};
 /// A text to append.
 #[derive(Debug, Clone)]
 pub(crate) struct Piece {
-    /// The text.
     pub(crate) text: String,
     /// The key that identifies duplicates, see [`normal`].
     pub(crate) key: String,
@@ -39,16 +38,10 @@ pub(crate) enum AppendError {
     Lock(#[from] LockError),
     /// The file cannot be read or written.
     #[error("IO failed for {path}: {}: {}", class(.source), system(.source, Path::new(path)))]
-    Io {
-        /// The file.
-        path: String,
-        /// Why not.
-        source: io::Error,
-    },
+    Io { path: String, source: io::Error },
     /// The file is not UTF-8.
     #[error("IO failed for {path}: UnicodeDecodeError: not UTF-8 at byte {at}")]
     NotText {
-        /// The file.
         path: String,
         /// Offset of the first invalid byte.
         at: usize,

@@ -15,7 +15,6 @@ const BUSY: Duration = Duration::from_secs(10);
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DatabaseError {
-    /// An SQLite error.
     #[error("{}", words(.0))]
     Sqlite(#[from] rusqlite::Error),
     /// The value is not an id.

@@ -27,7 +27,6 @@ pub(crate) enum LockError {
     Open {
         /// The lock's file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
     /// It cannot be locked at all.
@@ -35,7 +34,6 @@ pub(crate) enum LockError {
     Failed {
         /// The lock's file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
     /// Another process holds it.

@@ -11,7 +11,6 @@ pub(crate) const DEPTH_MAX: usize = 1000;
 const RULES: Rules =
     Rules { dialect: Dialect::Python, nesting: Nesting::Containers(DEPTH_MAX), numbers: Numbers::AsWritten };
 
-/// A value.
 pub(crate) type Json = hearth_json::Json<Text>;
 /// Members of an object, in order.
 pub(crate) type Object = hearth_json::Object<Text>;
@@ -24,7 +23,6 @@ pub(crate) enum BadJson {
     Malformed {
         /// What is wrong.
         what: &'static str,
-        /// Where.
         at: Position,
     },
     /// Nested too deeply; it may be valid JSON.

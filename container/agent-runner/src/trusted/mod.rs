@@ -73,7 +73,6 @@ pub(crate) fn help() -> ExitCode {
 enum End {
     /// Wrong usage, or a request for help.
     Usage(Usage),
-    /// It failed.
     Failed(String),
     /// It failed, and reports its findings in JSON.
     Found(Json, String),

@@ -11,7 +11,6 @@ use crate::roots::Roots;
 
 /// The state file.
 const STATE: &str = "NANOCLAW_STATE_PATH";
-/// Its lock.
 const STATE_LOCK: &str = "NANOCLAW_STATE_LOCK_PATH";
 /// The file with the session for which the bootstrap was done.
 const SENTINEL: &str = "NANOCLAW_SENTINEL";
@@ -48,7 +47,6 @@ impl Places {
         Self { roots: roots.clone(), told: true }
     }
 
-    /// The directories.
     pub(crate) fn roots(&self) -> &Roots {
         &self.roots
     }

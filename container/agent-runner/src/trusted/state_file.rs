@@ -18,7 +18,6 @@ pub(crate) const SCHEMA_VERSION: i64 = 1;
 /// Path of the file and of its lock.
 #[derive(Debug, Clone)]
 pub(crate) struct StateFile {
-    /// The file.
     pub(crate) path: PathBuf,
     /// Its lock, which every writer takes.
     pub(crate) lock: PathBuf,
@@ -34,33 +33,19 @@ pub(crate) enum StateError {
     Lock(#[from] LockError),
     /// It cannot be read.
     #[error("state file read failed at {}: {}", path.display(), system(source, path))]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// Nested too deeply to check.
     #[error("state file at {} has more than {} levels of nesting; left as it is", path.display(), json::DEPTH_MAX)]
-    TooDeep {
-        /// The file.
-        path: PathBuf,
-    },
+    TooDeep { path: PathBuf },
     /// Written by a later version.
     #[error(
         "state file at {} has schema_version {found}, above this program's {SCHEMA_VERSION}; left as it is, use a newer program",
         path.display()
     )]
-    Future {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: String,
-    },
+    Future { path: PathBuf, found: String },
     /// Invalid content, which only registration repairs.
     #[error("state file at {} {why}; left as it is, `hearth-runner register-session` keeps a copy and begins anew", path.display())]
     Broken {
-        /// The file.
         path: PathBuf,
         /// What is wrong.
         why: String,
@@ -68,21 +53,14 @@ pub(crate) enum StateError {
     /// The content to be replaced cannot be copied.
     #[error("cannot keep a copy of {}, which would be replaced: {}", path.display(), system(source, copy))]
     Keep {
-        /// The file.
         path: PathBuf,
         /// Where the copy would be.
         copy: PathBuf,
-        /// Why not.
         source: io::Error,
     },
     /// It cannot be written.
     #[error("failed to write {}: {}", path.display(), system(source, path))]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
     /// The change does not fit the current content.
     #[error("{0}")]
     Refused(String),
@@ -94,7 +72,6 @@ pub(crate) enum Mended {
     /// The file was not JSON.
     #[error("state file malformed at {}: {detail}; starting fresh", path.display())]
     Malformed {
-        /// The file.
         path: PathBuf,
         /// The parser's error.
         detail: String,
@@ -102,7 +79,6 @@ pub(crate) enum Mended {
     /// The file was JSON, but not an object.
     #[error("state file at {} contained non-object JSON (type {kind}); starting fresh", path.display())]
     NotObject {
-        /// The file.
         path: PathBuf,
         /// The type of the value.
         kind: &'static str,
@@ -115,10 +91,7 @@ pub(crate) enum Mended {
     },
     /// The former content was copied.
     #[error("kept what was there as {}", copy.display())]
-    Kept {
-        /// The copy.
-        copy: PathBuf,
-    },
+    Kept { copy: PathBuf },
 }
 
 /// Whether a changed state is written.

@@ -49,7 +49,6 @@ struct StatusArgs {
     megabytes: i64,
 }
 
-/// The findings.
 #[derive(Default)]
 struct Findings {
     stuck: Vec<Json>,

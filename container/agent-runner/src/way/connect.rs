@@ -9,7 +9,6 @@ use super::PROXY;
 use super::opening::is_opened;
 use crate::log;
 
-/// The command.
 pub(crate) const COMMAND: &str = "connect";
 
 /// Runs the command.

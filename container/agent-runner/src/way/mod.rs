@@ -28,11 +28,9 @@ mod tests;
 
 /// Ports on which names are reached in every network of this kind.
 const PORTS: [u16; 10] = [22, 80, 443, 465, 587, 993, 1883, 5432, 8080, 8443];
-/// Port of the proxy.
 const PROXY_PORT: u16 = 3128;
 /// Where programs with a proxy connect.
 const PROXY: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, PROXY_PORT);
-/// Port of the resolver.
 const RESOLVER_PORT: u16 = 53;
 
 /// What the host says about the way out.

@@ -29,7 +29,6 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// A connection.
 pub(super) struct Broker {
     socket: TcpStream,
     bytes: Vec<u8>,

@@ -26,7 +26,6 @@ pub(super) struct Job {
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
-    /// The result.
     pub result: Sent,
     /// The network's ids of the messages, with spaces between them.
     pub message: Option<String>,

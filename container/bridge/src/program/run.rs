@@ -70,7 +70,6 @@ pub struct Threads {
 pub struct Counts {
     /// That ask the daemon.
     pub hands: u32,
-    /// That deliver.
     pub posts: u32,
 }
 

@@ -13,7 +13,6 @@ use crate::clock::Stopwatch;
 /// Pause between two looks at what the bot sent.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The people.
 pub(super) struct Network {
     program: PathBuf,
     /// How long what the bot sent may be on its way.

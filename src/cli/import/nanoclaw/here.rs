@@ -81,7 +81,6 @@ pub(super) fn has_seen(paths: &Paths, event: &InboundEvent) -> Result<bool, stat
     })
 }
 
-/// The id of an agent.
 pub(super) fn agent_id(paths: &Paths, folder: &Folder) -> Result<Option<AgentId>, state::Error> {
     let all = configuration::read(paths)?;
     Ok(all.agents.iter().find(|agent| agent.folder == *folder).map(|agent| agent.id))

@@ -58,7 +58,6 @@ pub(super) fn rehearse(paths: &Paths, root: &Path, found: &Inventory) -> Result<
     Ok(items)
 }
 
-/// Imports everything.
 pub(super) fn take(paths: &Paths, root: &Path, found: &Inventory) -> Result<Vec<Item>, Failure> {
     // An import may fill a new installation, so it may create the store. All later steps need an existing one.
     drop(host_by(paths, Opening::OrNew)?);
@@ -94,7 +93,6 @@ pub(super) fn take(paths: &Paths, root: &Path, found: &Inventory) -> Result<Vec<
 
 /// What could not be imported.
 enum NotImported {
-    /// One item.
     One(Kind, String),
     /// All items whose name begins with this prefix.
     All(Kind, String),

@@ -23,14 +23,12 @@ pub enum Located {
     Unknown,
     /// It looks like a workspace whose path no longer leads to it. Nothing is written until it is adopted.
     Moved {
-        /// The workspace.
         key: WorkspaceKey,
         /// Its previous path, raw bytes.
         from: Vec<u8>,
     },
     /// It is a workspace reached through another path. It counts as a separate workspace unless it is adopted.
     Alias {
-        /// The workspace.
         key: WorkspaceKey,
         /// Its other path, raw bytes.
         at: Vec<u8>,

@@ -11,10 +11,7 @@ pub enum Error {
     Unusable(#[from] Unusable),
     /// The call timed out.
     #[error("Podman at {} took too long, so the call was cancelled", socket.display())]
-    TooLong {
-        /// Its socket.
-        socket: PathBuf,
-    },
+    TooLong { socket: PathBuf },
     /// Podman rejected the call.
     #[error("Podman refuses: {message} (status {status})")]
     Refused {
@@ -26,7 +23,6 @@ pub enum Error {
     /// The answer is not understood.
     #[error("Podman at {} sent an answer that does not match its API: {what}", socket.display())]
     Unclear {
-        /// Its socket.
         socket: PathBuf,
         /// What is missing.
         what: &'static str,
@@ -34,7 +30,6 @@ pub enum Error {
     /// A build ended with an error.
     #[error("the image {image} could not be built: {message}\n{tail}")]
     Build {
-        /// Which.
         image: String,
         /// Podman's error message.
         message: String,
@@ -43,46 +38,26 @@ pub enum Error {
     },
     /// A file for the image cannot be read.
     #[error("cannot read {}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// Invalid image name.
     #[error("`{given}` is not the name of an image: use letters, digits and `._-:/@`")]
-    ImageName {
-        /// What was given.
-        given: String,
-    },
+    ImageName { given: String },
     /// Invalid registry address.
     #[error("`{given}` is not the address of a registry: use one like `https://registry.npmjs.org`")]
-    Registry {
-        /// What was given.
-        given: String,
-    },
+    Registry { given: String },
     /// Invalid package name.
     #[error("`{given}` is not the name of a package of {kind}")]
     Package {
         /// `apt` or `npm`.
         kind: &'static str,
-        /// What was given.
         given: String,
     },
     /// An image with packages was requested for an agent without packages.
     #[error("agent {folder} has no packages: it needs no image of its own")]
-    NoPackages {
-        /// Which agent.
-        folder: String,
-    },
+    NoPackages { folder: String },
     /// The given file cannot be used as the runner of an image.
     #[error("{} cannot be the runner of an image: {problem}", path.display())]
-    Runner {
-        /// Which.
-        path: PathBuf,
-        /// Why not.
-        problem: super::runner::Problem,
-    },
+    Runner { path: PathBuf, problem: super::runner::Problem },
     /// No runner was found that works in an image.
     #[error(
         "there is no runner that works in an image: run `./install.sh --from-source` in Hearth's source, which installs \

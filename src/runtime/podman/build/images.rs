@@ -10,7 +10,6 @@ use super::{Engine, Error, Options, Watch};
 pub struct Image {
     /// Its names; an image that lost its name to a newer one has none.
     pub names: Vec<String>,
-    /// Its id.
     pub id: String,
     /// Size in bytes, including layers shared with other images.
     pub bytes: u64,

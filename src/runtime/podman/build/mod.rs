@@ -82,7 +82,6 @@ impl Engine {
         Ok(Self { api: Arc::new(Api::new(socket)?), threads: Threads::start()? })
     }
 
-    /// Its socket.
     #[must_use]
     pub fn socket(&self) -> &PathBuf {
         self.api.socket()

@@ -59,13 +59,10 @@ pub struct BaseImage {
 /// The image of an agent with packages.
 #[derive(Debug, Clone, Copy)]
 pub struct AgentImage<'a> {
-    /// Its name.
     pub image: &'a str,
     /// The image without the packages.
     pub base: &'a str,
-    /// Installation.
     pub install: &'a str,
-    /// Folder of the agent.
     pub folder: &'a str,
     /// The packages to install.
     pub packages: &'a Packages,

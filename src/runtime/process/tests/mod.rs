@@ -20,7 +20,6 @@ mod gone;
 mod inherit;
 mod start;
 
-/// A session.
 const fn se(number: u64) -> SessionId {
     SessionId::new(number)
 }

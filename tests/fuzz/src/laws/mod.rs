@@ -23,7 +23,6 @@ mod words;
 
 pub use disk::{manifest_of, mutant};
 
-/// A law.
 pub type Law = fn(&[u8]);
 
 /// All laws, by the names of their targets and of their directories in `corpus/`.

@@ -11,7 +11,6 @@ const SIZE_MIN: f32 = 3.0;
 /// Pixels by which a text is moved out of sight.
 const FAR: f32 = -100.0;
 
-/// A colour.
 pub(super) type Colour = [u8; 3];
 
 /// What a style does.

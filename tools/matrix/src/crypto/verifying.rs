@@ -61,7 +61,6 @@ struct Current {
     is_answered: bool,
 }
 
-/// The thread.
 pub(crate) struct Verifier {
     crypto: Crypto,
     api: Api,

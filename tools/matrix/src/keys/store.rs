@@ -41,7 +41,6 @@ pub(super) struct Inbound {
     pub(super) backup: Option<String>,
 }
 
-/// The store.
 pub(crate) struct KeyStore {
     pub(super) table: Table,
     /// The account that was loaded or saved last.

@@ -59,7 +59,6 @@ pub(crate) fn key(kind: Kind, parts: &[&str]) -> Vec<u8> {
 
 type Entries = Database<'static, Bytes, Bytes>;
 
-/// The database.
 #[derive(Debug, Clone)]
 pub(crate) struct Table {
     env: Env<WithoutTls>,

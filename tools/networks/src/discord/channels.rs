@@ -63,7 +63,6 @@ impl Place {
     }
 }
 
-/// All channels.
 #[derive(Clone)]
 pub(crate) struct Channels {
     rest: Rest,

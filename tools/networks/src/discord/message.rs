@@ -37,7 +37,6 @@ struct Member {
     nick: Option<String>,
 }
 
-/// A file.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Attachment {
     pub(crate) id: Snowflake,
@@ -83,7 +82,6 @@ struct Forwarded {
     attachments: Vec<Attachment>,
 }
 
-/// A message.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Message {
     pub(crate) id: Snowflake,

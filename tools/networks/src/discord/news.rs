@@ -10,7 +10,6 @@ use super::snowflake::Snowflake;
 /// Events that may wait for the inbox.
 pub(crate) const WAITING: usize = 1_000;
 
-/// An event.
 #[derive(Debug)]
 pub(crate) struct News {
     /// Its number in the session.
@@ -42,7 +41,6 @@ struct Begun {
     guilds: Vec<Named>,
 }
 
-/// What happened.
 #[derive(Debug)]
 pub(crate) enum What {
     /// A session began: everything before it may have been missed.

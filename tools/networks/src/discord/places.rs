@@ -41,7 +41,6 @@ impl Session {
     }
 }
 
-/// A channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Channel {
     /// The newest message that was handed over, or that is older than all that will be.

@@ -37,7 +37,6 @@ struct Data {
     custom_id: String,
 }
 
-/// A press.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Press {
     id: Snowflake,

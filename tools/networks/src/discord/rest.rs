@@ -35,7 +35,6 @@ pub(crate) enum Trouble {
     /// The token is refused. Nothing is asked any more.
     #[error("Discord does not accept the token")]
     Token,
-    /// Discord refuses.
     #[error("Discord refuses: {why} ({status}, code {code})")]
     Refused {
         status: u16,
@@ -62,7 +61,6 @@ impl From<NoAnswer> for Trouble {
     }
 }
 
-/// A request.
 pub(crate) struct Request {
     pub(crate) method: Method,
     /// Below the address of the API.

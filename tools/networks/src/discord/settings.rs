@@ -7,7 +7,6 @@ const SERVER: &str = "https://discord.com";
 /// Names of settings.
 const NAMES: [&str; 3] = ["base_url", "content", "server"];
 
-/// Everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// The address of the API, without a slash at its end.

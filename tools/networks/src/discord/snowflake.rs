@@ -8,7 +8,6 @@ use serde::de::{Deserialize, Deserializer, Error, Unexpected};
 /// Milliseconds since 1970 at which Discord's time begins.
 const EPOCH: u64 = 1_420_070_400_000;
 
-/// An id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Snowflake(pub(crate) u64);
 

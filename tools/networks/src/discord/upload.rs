@@ -19,7 +19,6 @@ const FORM_BYTES: u64 = 24 << 20;
 /// Separates the parts of a form. Content that contains it is not to be expected.
 const BOUNDARY: &str = "hearth-7c1f0d6a94e84b52a3";
 
-/// A file.
 #[derive(Debug)]
 pub(crate) struct Upload {
     name: String,

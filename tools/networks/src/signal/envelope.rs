@@ -44,7 +44,6 @@ pub(super) struct Account {
     pub(super) is_linked: bool,
 }
 
-/// A file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Attached {
     /// signal-cli's name for it; none if it has not got it.

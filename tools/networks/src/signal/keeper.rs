@@ -41,7 +41,6 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Connects.
     pub(super) fn open(&self, place: &Place) -> Result<Link, NoLink> {
         let (feed, connection, mut garbage) = (self.clone(), self.rpc.begin(), 0);
         let number = connection.number;

@@ -100,7 +100,6 @@ impl Outbox {
     }
 }
 
-/// One delivery.
 struct Sending<'a> {
     outbox: &'a mut Outbox,
     post: &'a Post,
@@ -245,7 +244,6 @@ impl Drop for Moved {
     }
 }
 
-/// A name that is one.
 fn name(text: &str) -> String {
     let name: String = text.chars().filter(|char| !char.is_control() && *char != '/').collect();
     let name = name.get(..name.floor_char_boundary(NAME_BYTES)).unwrap_or_default().trim_start_matches('.');

@@ -47,7 +47,6 @@ impl Asked {
 struct Shared {
     /// The way to the present connection.
     out: Option<SyncSender<Vec<u8>>>,
-    /// Its number.
     connection: u64,
     /// The last number; never used twice, so that an answer of an earlier connection finds nothing.
     last: u64,
@@ -120,7 +119,6 @@ impl Rpc {
         true
     }
 
-    /// Something came.
     pub(super) fn hears(&self) {
         self.shared().heard = now();
     }

@@ -15,7 +15,6 @@ const PROGRAM: &str = "signal-cli";
 /// signal-cli's directory, in that of the bridge.
 const DIRECTORY: &str = "signal-cli";
 
-/// Everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) number: String,

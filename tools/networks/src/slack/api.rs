@@ -72,7 +72,6 @@ impl From<NoAnswer> for Trouble {
     }
 }
 
-/// Slack.
 #[derive(Clone)]
 pub(super) struct Api {
     pub(super) web: Web,
@@ -117,7 +116,6 @@ impl Api {
         })
     }
 
-    /// Changes something.
     pub(super) fn post(&self, method: &str, arguments: &Value) -> Result<Value, Trouble> {
         let url = format!("{}/api/{method}", self.server);
         self.ask(Ask {

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::file::Attached;
 use super::mrkdwn::{is_id, is_person};
 
-/// The bot.
 #[derive(Debug, Clone)]
 pub(super) struct Bot {
     /// As a person.

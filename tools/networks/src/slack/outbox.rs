@@ -123,7 +123,6 @@ pub(super) fn open(api: &Api, person: &str) -> Result<String, Trouble> {
     chat.ok_or_else(|| Trouble::Lost("its answer has no chat".to_owned()))
 }
 
-/// One delivery.
 struct Sending<'a> {
     outbox: &'a Outbox,
     post: &'a Post,

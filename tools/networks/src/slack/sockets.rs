@@ -205,7 +205,6 @@ fn next(told: &Receiver<(u64, Told)>, has_one: bool, due: Duration) -> Result<Op
     }
 }
 
-/// One connection.
 struct Line {
     socket: Socket,
     number: u64,

@@ -39,7 +39,6 @@ pub(super) enum Kind {
     Refusal,
 }
 
-/// An error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) code: i64,

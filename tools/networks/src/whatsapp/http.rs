@@ -29,7 +29,6 @@ const READ_BYTES: usize = 16 << 10;
 /// Wait after a connection that could not be accepted.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) method: String,
@@ -41,7 +40,6 @@ pub(super) struct Request {
     pub(super) body: Vec<u8>,
 }
 
-/// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reply {
     pub(super) status: u16,

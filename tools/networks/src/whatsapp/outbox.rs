@@ -116,7 +116,6 @@ impl Outbox {
     }
 }
 
-/// One delivery.
 struct Sending<'a> {
     outbox: &'a Outbox,
     post: &'a Post,

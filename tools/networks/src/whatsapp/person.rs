@@ -6,7 +6,6 @@ use serde_json::{Map, Value, json};
 /// Longest id behind the country in an id without a number.
 const ID_MAX: usize = 128;
 
-/// A person.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Person {
     /// With the country, and without a plus sign.

@@ -14,7 +14,6 @@ const NAMES: [&str; 5] = ["base_url", "listen", "number", "path", "server"];
 const PORT: u16 = 8460;
 const PATH: &str = "/whatsapp";
 
-/// Everything.
 pub(super) struct Settings {
     /// The id of the number; not the number itself.
     pub(super) number: String,

@@ -20,7 +20,6 @@ const WAITING: usize = 250;
 /// Longest text that proves the address.
 const CHALLENGE: usize = 256;
 
-/// Answers requests.
 pub(super) struct Webhook {
     pub(super) path: String,
     /// The verify token, which the operator chose.

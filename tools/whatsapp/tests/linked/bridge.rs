@@ -94,7 +94,6 @@ impl Bridge {
         bridge
     }
 
-    /// Starts it.
     #[expect(clippy::disallowed_methods, reason = "the program that is tested")]
     pub(crate) fn open(world: &World, home: &Home, account: &str) -> Self {
         let (socket, other) = UnixStream::pair().unwrap();

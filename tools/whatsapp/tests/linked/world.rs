@@ -27,7 +27,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The account of the bot, and the number of its linked device.
 pub(crate) const BOT: &str = "15550000001";
 pub(crate) const DEVICE: u16 = 5;
-/// A person.
 pub(crate) const ANN: &str = "15550000002";
 
 impl Device {

@@ -10,11 +10,20 @@ const METHOD_NOT_FOUND: i32 = -32601;
 #[derive(Debug)]
 pub(super) enum Line {
     /// The answer to a request of this side.
-    Answer { id: u64, outcome: Result<Value, Refusal> },
+    Answer {
+        id: u64,
+        outcome: Result<Value, Refusal>,
+    },
     /// A request of the agent.
-    Request { id: Value, method: String, params: Value },
-    /// A notification.
-    Notice { method: String, params: Value },
+    Request {
+        id: Value,
+        method: String,
+        params: Value,
+    },
+    Notice {
+        method: String,
+        params: Value,
+    },
     /// Nothing that can be understood.
     Noise,
 }

@@ -10,10 +10,8 @@ use crate::usage::{self, Running, is_nothing, micros};
 /// Numbers that an agent counts on in a session, over its processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SessionTotals {
-    /// The cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) cost_micros: Option<u64>,
-    /// The tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) tokens: Option<Usage>,
 }

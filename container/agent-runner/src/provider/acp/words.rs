@@ -19,7 +19,6 @@ pub(super) enum Update {
     AgentMessageChunk(Chunk),
     /// A part of an earlier message of a person: the agent repeats the conversation.
     UserMessageChunk(Ignored),
-    /// A tool was called.
     ToolCall(ToolCall),
     /// A tool's state changed.
     #[serde(rename = "tool_call_update")]
@@ -192,7 +191,6 @@ pub(super) enum Heard {
     Message,
     /// A notice that is not for the chat, with its text.
     Notice(String),
-    /// Nothing.
     Empty,
 }
 

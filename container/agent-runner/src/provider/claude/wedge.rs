@@ -19,7 +19,6 @@ pub(super) enum Silence {
     Wait,
     /// Ask whether it lives.
     Ask,
-    /// It is wedged.
     Wedged,
 }
 

@@ -21,7 +21,6 @@ pub(super) struct Answer {
     bytes: usize,
 }
 
-/// A call of a tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ToolCall {
     /// Its place in the answer, as the server says.
