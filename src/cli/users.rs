@@ -178,7 +178,7 @@ fn keep_an_owner(known: &Configuration, user: &str, force: bool, json: bool) -> 
     agree_to_no_owner(&id, force || owners != [&id], json)
 }
 
-/// Asks before no owner is left, unless that is `agreed` already.
+/// Asks for confirmation before the last owner is removed, unless `agreed`.
 pub(super) fn agree_to_no_owner(user: &UserId, agreed: bool, json: bool) -> Done {
     let why = format!("{user} is the only owner: without one, no one can decide approvals or is told of problems");
     match Consent::of(agreed, json) {

@@ -18,13 +18,13 @@ pub enum Purpose {
     Handshake,
     /// A copy of a foreign database.
     Import,
-    /// A store for a command that is only shown.
+    /// A store for a dry run.
     Rehearsal,
     /// The installation that the self-test attacks.
     SelfTest,
     /// Audio for a program.
     Speech,
-    /// What a container is tried with.
+    /// Files of a trial container.
     Trial,
     /// A copy of the store that is upgraded.
     Upgrade,

@@ -257,7 +257,7 @@ impl Topic {
         }
     }
 
-    /// Whether a person sees something of it.
+    /// Whether the person may see this page.
     #[must_use]
     pub fn is_for(self, rank: &Rank) -> bool {
         match self {

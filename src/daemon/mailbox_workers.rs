@@ -96,7 +96,7 @@ pub(super) struct MailboxWorkers {
 pub(super) struct WorkerContext {
     /// Queue for collected records.
     pub(super) inbox: Arc<Inbox>,
-    /// The store, for reading.
+    /// Gives access to the store, for reading.
     pub(super) engine: Arc<Engine>,
     /// Where agents run.
     pub(super) runtime: Arc<dyn Runtime>,

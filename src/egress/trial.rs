@@ -1,4 +1,4 @@
-//! What the gate reads from bytes of agents, without sockets: for the laws in `tests/fuzz/`.
+//! The gate's parsers of agents' bytes, without sockets: for the laws in `tests/fuzz/`.
 
 use super::hello;
 use super::leak::Search;

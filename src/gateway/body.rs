@@ -30,8 +30,7 @@ pub(super) struct Prepared {
     pub(super) counts: bool,
 }
 
-/// Reads a body. The text stays as it is, because servers cache by it; only an option that the program left out may be
-/// put in front.
+/// Parses a body. Its text stays unchanged, because servers cache by it; only a missing option is inserted.
 pub(super) fn prepare(operation: Operation, bytes: Bytes) -> Result<Prepared, Refusal> {
     if operation == Operation::Models {
         return match bytes.is_empty() {

@@ -230,7 +230,7 @@ pub struct Digest {
     pub at: Timestamp,
 }
 
-/// A message held for a decision. Its body is stored, and the agents below do not have it.
+/// A message held for a decision. Its body is stored; the agents below have not received it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// Agents that receive it on approval. If empty: all agents wired at that time.

@@ -88,7 +88,7 @@ impl BudgetPeriod {
         }
     }
 
-    /// The first day of the period that a day is in.
+    /// First day of the period that contains `day`.
     #[must_use]
     pub fn first_day(self, day: Day) -> Day {
         match self {

@@ -36,11 +36,11 @@ impl ChannelKind {
 /// What to do with a message when it is unknown whether it was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnUncertain {
-    /// Send it again. The channel deduplicates by our id and shows the message once.
+    /// Resend: the channel deduplicates by our id and shows the message once.
     SendAgain,
-    /// Send it again, marked as a repetition, because people may see it twice.
+    /// Resend, marked as a repeat, because people may see it twice.
     SendAgainMarked,
-    /// Send it again. The channel deduplicates by our id for this long after the first attempt; later it is marked.
+    /// Resend: deduplicated for this long after the first attempt, marked as a repeat after that.
     SendAgainWithin(Millis),
 }
 

@@ -107,7 +107,7 @@ pub enum Change {
     /// Mutes a thread in the session state that an agent shares with its programs, by the programs' name for the
     /// thread, with a note.
     MuteName(Folder, String, Option<String>),
-    /// Removes that mute, no matter which side set it.
+    /// Removes a mute by that name, no matter which side set it.
     UnmuteName(Folder, String),
     /// Stops an agent from following a thread.
     EndSticky(Folder, Address),

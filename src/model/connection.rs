@@ -20,7 +20,7 @@ pub struct Connection {
     pub message: Option<MessageId>,
     /// Where they went; none stands for all hosts after the first ones of a turn.
     pub to: Option<Endpoint>,
-    /// What was decided.
+    /// Allowed by which rule, or refused why.
     pub verdict: NetVerdict,
     /// The request, of connections that are opened.
     pub request: Option<SeenRequest>,
@@ -28,7 +28,7 @@ pub struct Connection {
     pub began: Timestamp,
     /// When the last one ended.
     pub ended: Timestamp,
-    /// Their number.
+    /// Number of connections.
     pub count: u64,
     /// Bytes that the agent sent.
     pub up: u64,

@@ -77,7 +77,7 @@ impl SessionProviders {
         }
     }
 
-    /// A turn of the provider that drives the session ended well: it knows all.
+    /// The current provider's turn succeeded: it has seen the whole conversation.
     pub fn catch_up(&mut self) {
         let of = self.fallback().cloned();
         self.gaps.retain(|gap| gap.of != of);

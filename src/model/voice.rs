@@ -189,9 +189,9 @@ pub struct Transcript {
 /// Whether there is a transcript.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TranscriptState {
-    /// It is being made.
+    /// The audio is being transcribed.
     Waiting,
-    /// It is there.
+    /// The transcript is finished.
     Done {
         /// What was said, as far as the tool understood it. Untrusted, like any text of the sender.
         text: String,

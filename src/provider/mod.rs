@@ -16,7 +16,7 @@ pub use trial::{Accepted, Rejected, try_login};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
     pub provider: ProviderKind,
-    /// What it does.
+    /// What it does, in a phrase.
     pub is: &'static str,
     /// What it needs before it can answer.
     pub needs: &'static str,

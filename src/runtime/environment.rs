@@ -149,8 +149,7 @@ fn to_gateway(access: &ModelAccess, gate: &Path) -> Result<Vec<(OsString, OsStri
     }
 }
 
-/// The placeholders of bound secrets, and where the certificates are that the agent trusts. The values are removed from its
-/// output, although it does not have them: a host may have repeated one.
+/// Sets placeholders and certificates. Hides the real values in output too: a host may echo one.
 fn bound(environment: &mut Environment, known: &mut secrets::Secrets, access: &SecretAccess) {
     for (name, value) in access.values.all() {
         known.add(&name, &value);

@@ -276,7 +276,7 @@ struct PageRefs {
 
 /// A value with pages of its own.
 struct Far {
-    /// The page of its row.
+    /// The page of the row that the value belongs to.
     of: u64,
     first: u64,
     bytes: u32,

@@ -20,7 +20,7 @@ pub enum FromBridge {
         event: Event,
         /// Number of the frame.
         seq: u64,
-        /// What is stored with it.
+        /// Read positions that are committed with the event.
         #[serde(skip_serializing_if = "Cursors::is_empty")]
         cursors: Cursors,
     },

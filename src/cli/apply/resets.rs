@@ -14,7 +14,7 @@ struct Reset {
     field: FieldChange,
 }
 
-/// The resets of a file.
+/// Keys that go back to their defaults because a file omits them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Resets(Vec<Reset>);
 

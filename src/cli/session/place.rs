@@ -44,7 +44,7 @@ impl CommandDir {
         }
     }
 
-    /// The message that there are no sessions here.
+    /// The message for a workspace without sessions.
     pub(super) fn nothing(&self, key: Option<WorkspaceKey>) -> String {
         format!("no sessions found in workspace {} ({})", self.name(key), self.root())
     }

@@ -89,7 +89,7 @@ pub(super) enum Mode {
 /// A selectable line, by its subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SelectableLine {
-    /// Index into the approvals and questions of the view, and so on.
+    /// Index into the view's open approvals and questions.
     Asked(usize),
     Warning(usize),
     /// Index into all sessions of the view.

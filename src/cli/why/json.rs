@@ -52,7 +52,7 @@ pub(super) struct TranscriptJson {
     pub(super) error: Option<String>,
     /// What transcribed it; null if nothing did.
     pub(super) by: Option<String>,
-    /// How long that took.
+    /// Duration of the transcription or synthesis.
     pub(super) took_ms: Option<u64>,
 }
 
@@ -127,7 +127,7 @@ pub(super) struct SpeechJson {
     pub(super) error: Option<String>,
     /// What made it; null if nothing did.
     pub(super) by: Option<String>,
-    /// How long that took.
+    /// Duration of the transcription or synthesis.
     pub(super) took_ms: Option<u64>,
 }
 

@@ -6,7 +6,7 @@ use super::bare;
 use crate::console::ChatLogin;
 use crate::model::address::UserId;
 
-/// The page of a link. It signs in by its button alone, because programs that look at links fetch them.
+/// Sign-in page of a link. Only the button signs in, because link previews fetch the page.
 pub(in crate::console) fn offer(code: &str, user: &UserId) -> Markup {
     bare(
         "Sign in",
@@ -33,7 +33,7 @@ pub(in crate::console) fn expired() -> Markup {
     )
 }
 
-/// The page of a browser in which a person is signing in from a chat. It looks again by itself.
+/// The page of a browser in which a person is signing in from a chat. It reloads automatically.
 pub(in crate::console) fn login(state: &ChatLogin) -> Markup {
     let body = match state {
         ChatLogin::Waiting { code } => html! {

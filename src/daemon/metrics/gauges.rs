@@ -133,7 +133,7 @@ fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// A limit of nothing is always used up.
+/// A limit of zero counts as used up.
 fn ratio(spent: u64, limit: u64) -> f64 {
     if limit == 0 { 1.0 } else { float(spent) / float(limit) }
 }

@@ -42,11 +42,11 @@ pub(crate) enum Asked {
 /// Open questions about hosts of one agent.
 #[derive(Debug, Default)]
 struct Open {
-    /// Number of those about a single host.
+    /// Number of questions about a single host.
     single: usize,
-    /// The one about many hosts that people see.
+    /// The question about many hosts whose card is shown.
     shown: Option<ApprovalId>,
-    /// The one about many hosts that has no card yet.
+    /// The question about many hosts whose card is still to be sent, and its number of hosts.
     gathering: Option<(ApprovalId, usize)>,
 }
 

@@ -16,7 +16,6 @@ pub(crate) fn insert(tx: &mut Tx<'_, '_>, approval: &Approval) -> Result<Approva
     Ok(id)
 }
 
-/// Changes an approval.
 pub(crate) fn update(tx: &mut Tx<'_, '_>, id: ApprovalId, change: impl FnOnce(&mut Approval)) -> Result<Approval> {
     let before = tx.db.approvals.require(tx, &id)?;
     let mut approval = before.clone();

@@ -252,13 +252,13 @@ impl Reservations {
         self.bearing.range(whole).map(|(_, row)| row)
     }
 
-    /// That of a message.
+    /// The reservation of a message.
     pub(crate) fn of_message(&self, key: InboxKey) -> Option<&Reservation> {
         self.all.get(&key.session)?.get(&key.seq)
     }
 }
 
-/// What is set aside for messages. The rows are read once, and what is in memory changes with them.
+/// All reservations. The rows are read once; later changes update the copy in memory, too.
 pub(crate) fn reservations(tx: &Tx<'_, '_>) -> Result<Arc<Reservations>> {
     tx.once(Basis::Reservations, &(), || Reservations::read(tx.db, tx))
 }
@@ -268,7 +268,7 @@ pub(crate) fn settings(tx: &Tx<'_, '_>) -> Result<Arc<Settings>> {
     tx.once(Basis::Settings, &(), || Ok(tx.db.settings.get(tx, &())?.unwrap_or_default()))
 }
 
-/// A budget of which nothing was used and nothing is set aside yet.
+/// A budget with its use, before reservations are subtracted.
 fn account(budget: Budget, state: Option<BudgetState>, today: &Today) -> BudgetAccount {
     let from = budget.per.first_day(today.day);
     let state = state.filter(|state| state.from == from);

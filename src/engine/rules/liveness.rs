@@ -185,8 +185,7 @@ mod tests {
         }
     }
 
-    /// An incarnation of an earlier run is inquired about and not judged. After its adoption, its ages count from
-    /// there.
+    /// An incarnation of an earlier daemon is not judged until it is adopted. From then on, its ages are measured.
     #[test]
     fn another_run_counts_from_the_adoption() {
         let mut incarnation = running(5, None);

@@ -18,12 +18,11 @@ const LOOK_BACK: usize = 100;
 /// of the next turn.
 const ACK_DELAY: Millis = Millis::new(250);
 
-/// A moment of a run.
+/// Where and when in a run a call began.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct During {
     pub(crate) session: SessionId,
     pub(crate) incarnation: u32,
-    /// When something began.
     pub(crate) began: Timestamp,
 }
 

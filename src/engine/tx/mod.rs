@@ -85,7 +85,6 @@ pub enum Hook<'a> {
         /// The subject of the question.
         matter: PromptSubject,
         prompt: OutboundId,
-        /// How it ended.
         outcome: std::result::Result<(), &'a str>,
     },
     /// A budget has no room for a message, and a person is to be asked.

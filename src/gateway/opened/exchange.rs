@@ -211,7 +211,7 @@ impl Exchange<'_> {
         request
     }
 
-    /// The headers of the request with the values, and the values.
+    /// The request's headers with the secrets inserted, and the secrets' values.
     async fn headers(&self, freshness: Freshness) -> Result<(HeaderMap, Vec<Vec<u8>>), Refusal> {
         let mut headers = self.kept();
         let mut values = Vec::new();

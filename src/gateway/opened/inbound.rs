@@ -25,12 +25,12 @@ pub(super) struct Inbound<R> {
     buffer: Vec<u8>,
 }
 
-/// Where the body of a request is being read.
+/// How much of a request body is still unread.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum BodyState {
-    /// So many bytes are left.
+    /// This many bytes.
     Length(u64),
-    /// In chunks.
+    /// The rest of its chunks.
     Chunked(Chunks),
 }
 
@@ -95,18 +95,18 @@ impl<R: AsyncRead + Unpin> Inbound<R> {
         }
     }
 
-    /// What has come and was not read, after the last request of the connection.
+    /// Takes the bytes that are buffered after the last request.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
     }
 
-    /// The next bytes, after the last request of the connection. Empty at its end.
+    /// Reads bytes that follow the last request; empty at end of stream.
     pub(super) async fn read_on(&mut self) -> io::Result<Vec<u8>> {
         self.more().await?;
         Ok(self.take())
     }
 
-    /// Reads on for a moment: a program that is still sending would not see the answer of a closed connection.
+    /// Keeps reading briefly: a program that is still sending would not see the answer of a closed connection.
     pub(super) async fn discard(&mut self) {
         let read = async {
             let mut left = DISCARDED_MAX;

@@ -48,7 +48,7 @@ pub(super) fn ask(headers: &mut axum::http::HeaderMap) {
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
 }
 
-/// Whether the host agreed to what was asked for.
+/// Checks that the host accepted the upgrade to WebSocket, and without extensions.
 fn check_answer(head: &Head, response: &Response<Incoming>) -> Result<(), Refusal> {
     let mut upgrades = response.headers().get_all(UPGRADE).iter();
     let agreed = match (upgrades.next(), upgrades.next()) {

@@ -16,10 +16,10 @@ const NAME_MAX: usize = 100;
 /// Files that are passed on, and their size in all.
 const FILES_MAX: usize = 32;
 const FILES_BYTES_MAX: usize = 64 << 20;
-/// Parts of a mail that are looked at.
+/// Maximum number of parts of a mail that are read.
 const PARTS_MAX: usize = 200;
 
-/// The mailbox and what is trusted.
+/// The mailbox's address, and the server whose checks of senders are trusted.
 #[derive(Debug, Clone)]
 pub struct Account {
     /// Its address, in lower case.

@@ -258,7 +258,7 @@ impl Inbox {
             let state = news.pointer("/state/events").and_then(Value::as_array);
             self.learn(room, state.map(Vec::as_slice).unwrap_or_default())?;
             let events = news.pointer("/timeline/events").and_then(Value::as_array).cloned().unwrap_or_default();
-            // Also what was there before the bot came.
+            // Also state from before the bot joined.
             self.learn(room, &events)?;
             let events = self.whole(room, events, news, since)?;
             found.extend(self.events(room, events)?);

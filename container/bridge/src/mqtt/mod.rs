@@ -436,7 +436,7 @@ fn payload(deliver: &Deliver, text: &str) -> String {
     json!({ "id": deliver.id, "text": text, "speaker": deliver.speaker, "repeated": deliver.repeated }).to_string()
 }
 
-/// Where an agent writes to.
+/// The topic to which an agent writes in a chat.
 fn topic(prefix: &str, chat: &str) -> Result<String, String> {
     if chat.is_empty() || chat.len() > 1_024 || chat.contains(['/', '+', '#', '\0']) {
         return Err("this chat cannot be a topic".to_owned());
@@ -444,8 +444,7 @@ fn topic(prefix: &str, chat: &str) -> Result<String, String> {
     Ok(format!("{prefix}/{chat}/out"))
 }
 
-/// The message of a payload: an object with `text` and an `id` by which a repeat is recognised, or plain text, of which
-/// each repeat is a message.
+/// Parses a payload: an object with `text` and an `id` for deduplication, or plain text, which is never deduplicated.
 fn event(chat: &str, payload: &[u8], is_person: bool) -> Option<Event> {
     let text = std::str::from_utf8(payload).ok()?;
     let (id, text) = match serde_json::from_str::<Value>(text) {

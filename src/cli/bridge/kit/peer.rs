@@ -50,7 +50,7 @@ impl<'a> Peer<'a> {
         Self::greet_with(kit, protocol, |_| {})
     }
 
-    /// The same with a change of the first frame.
+    /// Like [`Self::start`], after changing the `hello` that the bridge is sent.
     pub(super) fn greet_with(kit: &'a Kit<'a>, protocol: u32, change: impl FnOnce(&mut Hello)) -> Result<Self, String> {
         let (told, ended) = channel();
         let output = Arc::clone(&kit.output);
@@ -95,7 +95,7 @@ impl<'a> Peer<'a> {
         Self::start_with(kit, |_| {})
     }
 
-    /// The same with a change of the first frame.
+    /// Like [`Self::start`], after changing the `hello` that the bridge is sent.
     pub(super) fn start_with(kit: &'a Kit<'a>, change: impl FnOnce(&mut Hello)) -> Result<Self, String> {
         let mut peer = Self::greet_with(kit, PROTOCOL, change)?;
         let ready = peer.until(READY.max(kit.patience), |frame| match frame {

@@ -15,7 +15,7 @@ use crate::model::id::{ApprovalId, DropId, OutboundId};
 use crate::model::message::Drop;
 use crate::state::{self, ChatKey, ForeignKey, SeenKey, Timed};
 
-/// Rows that are looked through on each side of a time, because clocks are corrected.
+/// Rows searched before and after a time, in case the clock was corrected.
 const AROUND: u64 = 1_000;
 /// Number of the newest rows that are looked through for an id that was found elsewhere already.
 pub(in crate::cli::why) const NEWEST: u64 = 10_000;

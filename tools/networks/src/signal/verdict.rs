@@ -1,4 +1,4 @@
-//! What signal-cli says of a message that it was to send, for each person to whom it went.
+//! Interprets signal-cli's result of sending a message, for each recipient.
 
 use hearth_bridge::Sent;
 use hearth_bridge::program::log;

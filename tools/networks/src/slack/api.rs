@@ -84,9 +84,9 @@ pub(super) struct Api {
 
 /// The tokens of an app.
 pub(super) struct Tokens {
-    /// Of its bot, `xoxb-…`.
+    /// Bot token, `xoxb-…`.
     pub(super) bot: String,
-    /// For its connections, `xapp-…`.
+    /// App-level token for connections, `xapp-…`.
     pub(super) app: String,
 }
 

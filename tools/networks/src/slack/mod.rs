@@ -37,7 +37,7 @@ use presses::Presses;
 use sockets::Sockets;
 
 const SERVER: &str = "https://slack.com";
-/// Settings that there are.
+/// Names of settings.
 const SETTINGS: [&str; 2] = ["base_url", "server"];
 /// Threads that deliver.
 const POSTS: u32 = 4;

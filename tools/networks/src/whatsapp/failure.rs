@@ -13,7 +13,7 @@ use super::report::text;
 const WHY_MAX: usize = 300;
 /// The token is not accepted.
 const TOKEN: i64 = 190;
-/// The same, if the status of the answer says so, too.
+/// Also an invalid token, if the HTTP status agrees.
 const NO_USER: i64 = 0;
 /// A person did not write for a day.
 const WINDOW: i64 = 131_047;

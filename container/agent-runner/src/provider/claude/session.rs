@@ -186,7 +186,7 @@ impl Session {
         let length = line.len();
         let line = lines::parse(line);
         match line {
-            // Its answer shows that the CLI lives, and not that the turn gets on.
+            // The answer proves that the CLI is alive, not that the turn makes progress.
             StreamLine::Alive => return Ok(None),
             StreamLine::Text(_) | StreamLine::Begins | StreamLine::Flows => report.flows()?,
             _ => report.progress()?,
