@@ -182,7 +182,7 @@ fn decode(data: &str) -> Result<Vec<u8>, String> {
         Err(_) => BASE64.decode(usual(text)).map_err(bad)?,
     };
     if bytes.len() as u64 > FILE_BYTES {
-        return Err(format!("it has {} bytes, at most {FILE_BYTES} are taken in", bytes.len()));
+        return Err(format!("it has {} bytes, at most {FILE_BYTES} are accepted", bytes.len()));
     }
     Ok(bytes)
 }

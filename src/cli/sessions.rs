@@ -63,7 +63,7 @@ pub(super) enum SessionsCommand {
         #[arg(long)]
         verbosity: Option<String>,
     },
-    /// Show one session, its incarnations, and what the last one wrote to standard error
+    /// Show one session, its runs, and what the last one wrote to standard error
     Show {
         /// Its id, like se3
         session: SessionId,
@@ -426,7 +426,7 @@ impl Listed for SessionJson {
 }
 
 impl Listed for IncarnationJson {
-    const PLURAL: &'static str = "incarnations";
+    const PLURAL: &'static str = "runs";
     const COLUMNS: &'static [Column<Self>] = &[
         ("RUN", |one| one.incarnation.to_string()),
         ("STARTED", |one| human_time::local(&one.started)),
@@ -451,7 +451,7 @@ pub(super) fn print(shown: &ShownJson) -> Done {
     listed::table(&shown.incarnations)?;
     let tail = shown.incarnations.iter().find(|one| !one.stderr.trim().is_empty());
     if let Some(one) = tail {
-        print::line(&format!("\nstandard error of incarnation {}:", one.incarnation))?;
+        print::line(&format!("\nstandard error of run {}:", one.incarnation))?;
         let plain = |line: &str| line.chars().filter(|c| !c.is_control() || *c == '\t').collect::<String>();
         one.stderr.lines().try_for_each(|line| print::line(&format!("  {}", plain(line))))?;
     }

@@ -377,7 +377,7 @@ impl<'a> Collector<'a> {
         if let Some((name, reason)) = refused.first() {
             let others = match refused.len() - 1 {
                 0 => String::new(),
-                others => format!("; {others} more were left out"),
+                others => format!("; {others} more were skipped"),
             };
             let file = self.cleaner.text(format!("{OUT_DIR}/{FILES_DIR}/{id}/{name}"));
             let record = Record::Unreadable { file, reason: format!("{reason}{others}") };
@@ -467,8 +467,7 @@ impl<'a> Collector<'a> {
         let said = self.said.len() + self.leftovers.len();
         let mut found = self.refused;
         if self.left_out_count > 0 {
-            let reason =
-                format!("more than {MOST} things were said at once; what was said beyond that is not taken in");
+            let reason = format!("more than {MOST} messages were written at once; the others were discarded");
             let record = Record::Unreadable { file: OUT_DIR.to_owned(), reason };
             found.push(CollectedRecord { record, files: self.left_out });
         }

@@ -19,12 +19,12 @@ pub enum Error {
     #[error("cannot use the lock of an agent at {}", path.display())]
     Lock { path: PathBuf, source: io::Error },
     /// Processes of an earlier incarnation survived every attempt to kill them.
-    #[error("processes of an earlier incarnation of {session} are still there")]
+    #[error("processes of an earlier run of {session} are still running")]
     Held { session: SessionId },
     /// A real provider would run with the user's permissions.
     #[error(
-        "agent {folder}: provider `{provider}` needs `unconfined = true` in hearth.toml to run here, with all rights of the \
-         user who runs hearth, because {why}"
+        "agent {folder}: provider `{provider}` needs `unconfined = true` in hearth.toml to run here, with all \
+         permissions of the user who runs hearth, because {why}"
     )]
     Unconfined {
         folder: String,

@@ -70,7 +70,7 @@ fn trouble_costs_tries() {
     }
     fail(&mut world, (1, 2), RetryHint::Later);
     let MessageState::Failed { error, .. } = world.state_of(M) else { panic!("{:?}", world.state_of(M)) };
-    assert_eq!(error, "given up after 5 tries; the last one ended with: 529 overloaded");
+    assert_eq!(error, "failed after 5 tries; the last one ended with: 529 overloaded");
     let said = said_to_people(&world);
     assert!(said.len() == 2 && said[0].contains("529 overloaded"), "{said:?}");
     assert_eq!(said[1], "The agent could not process your message; its owner has been told.");

@@ -38,7 +38,7 @@ fn deleting_a_line_of_an_agent_takes_the_right_away() {
         ("packages", "packages = { apt = [\"jq\"] }", "its image loses packages: `packages`"),
         ("allow_host_loopback", "allow_host_loopback = true", "it loses the services of this machine"),
         ("folder_access", "folder_access = \"read-write\"", "access to its folder and memory follows `trust`"),
-        ("recall", "recall = \"agent\"", "it finds only what was said in the chat of its session: `recall`"),
+        ("recall", "recall = \"agent\"", "searches cover only its session's chat: `recall`"),
         ("trust", "trust = \"main\"", "it becomes untrusted"),
     ];
     let file = |without: &str| {

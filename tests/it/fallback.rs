@@ -319,7 +319,7 @@ fn a_message_fails_after_a_day() {
     let MessageState::Failed { error, .. } = world.state_of(MessageId::new(1)) else {
         panic!("{:?}", world.state_of(MessageId::new(1)))
     };
-    assert!(error.starts_with("the agent's providers took no work for"), "{error}");
+    assert!(error.starts_with("the agent's providers refused requests for"), "{error}");
 }
 
 /// Starts that failed with one provider do not delay the next one.

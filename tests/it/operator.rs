@@ -73,7 +73,7 @@ fn a_directory_in_which_somebody_works_stays() {
     wait_for("its directory", || directory.exists().then_some(()));
     let refused = host.run(&["agents", "remove", "main", "--purge"], b"");
     assert_eq!(refused.code, Some(1), "{refused:#?}");
-    assert!(refused.stderr.contains("incarnation se1.1 of agent main still lives"), "{refused:#?}");
+    assert!(refused.stderr.contains("run se1.1 of agent main has not ended"), "{refused:#?}");
     assert!(directory.exists() && host.done(&["agents", "list"], b"").contains("main"));
 
     host.done(&["agents", "remove", "main"], b"");

@@ -268,7 +268,7 @@ fn stickiness_ends_by_command() {
     assert_eq!(change(&mut world, Change::EndSticky(main_agent(), place(Some("t")))), Action::Removed);
     assert_eq!([decided(&mut world, Some("t"), ""), decided(&mut world, Some("u"), "")], [NO, YES]);
     let again = world.configure(vec![Change::EndSticky(main_agent(), place(Some("t")))]).unwrap_err();
-    assert!(again.message.contains("main does not go on listening in net/C (thread t)"), "{}", again.message);
+    assert!(again.message.contains("main is not following net/C (thread t)"), "{}", again.message);
     assert_eq!(change(&mut world, Change::EndSticky(main_agent(), place(None))), Action::Removed);
     assert_eq!([decided(&mut world, Some("u"), ""), decided(&mut world, None, "")], [NO, NO]);
     assert_eq!(sticky_rows(&world), 0);

@@ -115,7 +115,7 @@ fn judge(found: ExistingUnit, system: &System, daemon: Option<&DaemonStatus>, ve
         ExistingUnit::Same => {}
     }
     if system.enabled == Some(false) {
-        tell("it does not start when you log in: run `hearth service install`".into());
+        tell("Hearth does not start at login: run `hearth service install`".into());
     }
     let result = system.result.as_ref().map(|result| format!(" (it ended with {result})")).unwrap_or_default();
     match (daemon, system.pid.filter(|_| system.active)) {

@@ -451,7 +451,7 @@ impl Trace<'_, '_> {
         let words = text.words().left_out();
         if words > 0 {
             let what = format!("searches do not find its last words: it has more than {TERMS_MAX} different ones");
-            self.step(at, id, format!("{what}, and {words} were left out"));
+            self.step(at, id, format!("{what}, and {words} are not indexed"));
         }
     }
 

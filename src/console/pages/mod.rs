@@ -66,13 +66,13 @@ pub(super) fn frame(who: &Visitor, title: &str, note: Option<String>, body: &Mar
                 @if let Some(note) = note { p class="note" role="status" { (note) } }
                 @if who.login == Login::Chat && LINK_ONLY.contains(&title) {
                     p class="dim" {
-                        "You signed in from a chat. People are let in, and roles, members, hosts, agents and their memory are changed, "
-                        "only after signing in with a link of " code { "hearth console" } "."
+                        "You signed in from a chat. To let people in or change roles, members, hosts, agents or memory, sign in with a "
+                        "link from " code { "hearth console" } "."
                     }
                 }
                 (body)
             }
-            p id="offline" role="status" hidden { "Hearth does not answer. This page goes on when it does." }
+            p id="offline" role="status" hidden { "Hearth is not responding. This page continues when it does." }
         },
     )
 }

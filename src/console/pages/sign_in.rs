@@ -42,15 +42,15 @@ pub(in crate::console) fn login(state: &ChatLogin) -> Markup {
             p class="code" { code { "/login " (grouped(code)) } }
             p { "Then press " a href="/login" { "Go on" } "." }
             p class="dim" {
-                "Nobody else needs this code. Do not send it for another person, and do not send one that somebody else gave you: "
-                "the browser that shows it sees and does what you may."
+                "Only you need this code. Do not send it for another person, and do not send one that another person gave you: "
+                "the browser that shows it can see and do what you can."
             }
         },
         ChatLogin::Proved(user) => html! {
             h1 { "Sign in from a chat" }
             p { "The code came from " strong { (user) } ". Sign in?" }
             form method="post" action="/login/end" { button class="main" { "Sign in" } }
-            p class="dim" { "Roles and agents are changed only after signing in with a link of " code { "hearth console" } "." }
+            p class="dim" { "To change roles or agents, sign in with a link from " code { "hearth console" } "." }
         },
         ChatLogin::Void => html! {
             h1 { "This code no longer works" }

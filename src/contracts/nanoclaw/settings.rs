@@ -54,7 +54,7 @@ impl Config {
             let Some(text) = row.filled(column) else { continue };
             match serde_json::from_str(&text) {
                 Ok(value) => drop(config.insert(key.to_owned(), value)),
-                Err(_) => notes.push(format!("its {column} are not JSON and are left out")),
+                Err(_) => notes.push(format!("its {column} are not JSON and are skipped")),
             }
         }
         Self(config)
@@ -63,7 +63,7 @@ impl Config {
     /// Reads the text of a file or a column.
     pub(super) fn of_json(text: &str, notes: &mut Vec<String>) -> Self {
         let Ok(Value::Object(mut config)) = serde_json::from_str(text) else {
-            notes.push("its container configuration is not a JSON object and is left out".to_owned());
+            notes.push("its container configuration is not a JSON object and is skipped".to_owned());
             return Self::default();
         };
         if let Some(Value::Object(mut packages)) = config.remove("packages") {

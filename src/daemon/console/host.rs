@@ -225,7 +225,7 @@ impl Host for ConsoleHost {
             return Err(none());
         }
         if who.login == Login::Chat {
-            let why = "You signed in from a chat. What agents remember is changed only after signing in with a link of \
+            let why = "You signed in from a chat. To change what agents remember, sign in with a link from \
                        `hearth console`.";
             return Err(Trouble::Forbidden(why.to_owned()));
         }

@@ -119,7 +119,10 @@ pub(super) fn try_all(scratch: &Scratch<'_>, place: &Place, spec: &Spec, found: 
     }
     let arrived = host.arrived();
     if arrived.len() != answered || arrived.iter().any(|head| credential(head) != value) {
-        let detail = format!("{} requests arrived, not {answered}, or with another credential", arrived.len());
+        let detail = format!(
+            "expected {answered} requests with the bound credential; got {}, or another credential",
+            arrived.len()
+        );
         note(found, "opened-foreign", Err(detail));
     }
     Ok(())

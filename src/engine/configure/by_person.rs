@@ -42,8 +42,8 @@ pub(crate) fn command(tx: &mut Tx<'_, '_>, session: ConsoleSessionId, command: &
                 _ => return Ok(forbidden()),
             }
             if signed_in.login == Login::Chat && needs_link(change) {
-                let message = "You signed in from a chat. Roles, members and agents, with their hosts, are changed only after \
-                               signing in with a link of `hearth console`.";
+                let message = "You signed in from a chat. To change roles, members, hosts or agents, sign in with a link from \
+                               `hearth console`.";
                 return Ok(Reply::refused("forbidden", message.to_owned()));
             }
             if takes_last_owner(tx, change)? {

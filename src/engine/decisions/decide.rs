@@ -17,9 +17,8 @@ use crate::tx::Tx;
 use crate::{Result, approvals, rules};
 
 /// Why a session that was signed in from a chat may not choose an option.
-const LINK_NEEDED: &str = "You signed in from a chat. What lets people in, changes an agent or allows it something for \
-                           longer is decided in the chat in which it was asked, or after signing in with a link of \
-                           `hearth console`.";
+const LINK_NEEDED: &str = "You signed in from a chat. To let people in, change an agent or allow it something for longer, \
+                           decide in the chat where it was asked, or sign in with a link from `hearth console`.";
 
 /// Applies the operator's choice: the value of an option, its label, or its number.
 pub(crate) fn decide(tx: &mut Tx<'_, '_>, matter: PromptSubject, value: &str) -> Result<Reply> {

@@ -90,8 +90,8 @@ pub(crate) fn purge(tx: &mut Tx<'_, '_>, folder: &Folder) -> Result<ChangeResult
     for (session, number) in tx.db.live_incarnations.collect_range(tx, .., usize::MAX)? {
         if rows::sessions::load(tx, session)?.is_some_and(|row| ever.contains(&row.agent)) {
             return Ok(Err(format!(
-                "incarnation {session}.{number} of agent {folder} still lives, so its directory stays and nothing was \
-                 changed; `hearth agents remove {folder}` ends it, add --purge when it is gone"
+                "run {session}.{number} of agent {folder} has not ended, so its directory stays and nothing was changed; \
+                 `hearth agents remove {folder}` ends it, add --purge when it is gone"
             )));
         }
     }

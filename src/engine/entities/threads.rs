@@ -65,9 +65,7 @@ pub(crate) fn end_sticky(tx: &mut Tx<'_, '_>, folder: &Folder, address: &Address
     };
     if threads::end_all(tx, agent, address)? == 0 {
         let place = threads::place(address);
-        return Ok(Err(format!(
-            "{folder} does not go on listening in {place}; `hearth sticky list` shows where it does"
-        )));
+        return Ok(Err(format!("{folder} is not following {place}; `hearth sticky list` shows what it follows")));
     }
     Ok(Ok(vec![change::report(entity("sticky", folder, address), Action::Removed)]))
 }

@@ -29,7 +29,7 @@ fn words(used: &LoginCodeUse) -> String {
     match used {
         LoginCodeUse::Accepted { browser } => format!(
             "Hearth has received your code. The browser that shows it can sign in to the console as you now. It calls itself \
-             \"{browser}\". If somebody else asked you for this, sign it out: on the console's page Signed in, or with \
+             \"{browser}\". If another person asked you for this, sign it out: on the console's page Signed in, or with \
              `hearth console sessions` and `hearth console sign-out`."
         ),
         LoginCodeUse::Wrong => {

@@ -40,7 +40,7 @@ pub(crate) fn requeue(
             journal::of_message(tx, id, Event::TurnLost { incarnation, tries, why })?;
         }
         RequeueDelay::Never => {
-            let error = format!("given up after {} tries; the last one ended with: {end_words}", message.tries);
+            let error = format!("failed after {} tries; the last one ended with: {end_words}", message.tries);
             failures.add(id, message.clone(), &error);
         }
     }

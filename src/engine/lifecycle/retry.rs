@@ -121,7 +121,7 @@ impl<'a> Work<'a> {
     fn fail_over(&mut self, tx: &mut Tx<'_, '_>, id: MessageId) -> Result<()> {
         let message = tx.db.messages.require(tx, &id)?;
         if rate_limit::decide_put_off(tx.policy, tx.now.wall.since(message.stored), Millis::ZERO).is_none() {
-            let error = format!("the agent's providers took no work for {}: {}", tx.policy.wait_lifetime, self.why);
+            let error = format!("the agent's providers refused requests for {}: {}", tx.policy.wait_lifetime, self.why);
             self.failures.add(id, message, &error);
             return Ok(());
         }
@@ -136,7 +136,7 @@ impl<'a> Work<'a> {
         let left = hold_off.until.since(tx.now.awake);
         let Some(wait) = rate_limit::decide_put_off(tx.policy, age, left) else {
             let what = match hold_off.cause {
-                LimitCause::Limited => "took no work",
+                LimitCause::Limited => "refused requests",
                 LimitCause::Unreachable => "could not be reached",
             };
             let error = format!("the agent's provider {what} for {}: {}", tx.policy.wait_lifetime, self.why);
@@ -184,7 +184,7 @@ impl<'a> Work<'a> {
     fn try_again(&mut self, tx: &mut Tx<'_, '_>, id: MessageId, incarnation: u32, wait: Millis) -> Result<()> {
         let message = tx.db.messages.require(tx, &id)?;
         if message.tries >= tx.policy.max_tries {
-            let error = format!("given up after {} tries; the last one ended with: {}", message.tries, self.why);
+            let error = format!("failed after {} tries; the last one ended with: {}", message.tries, self.why);
             self.failures.add(id, message, &error);
             return Ok(());
         }

@@ -85,7 +85,7 @@ pub(crate) fn add_packages(
             }
         }
         if known.len() > PACKAGES_MAX {
-            return Ok(Err(format!("an agent has at most {PACKAGES_MAX} packages of a kind")));
+            return Ok(Err(format!("an agent can have at most {PACKAGES_MAX} packages of each kind")));
         }
     }
     let packages = Packages { apt: apt.to_vec(), npm: npm.to_vec() };

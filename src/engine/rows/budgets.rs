@@ -268,7 +268,7 @@ pub(crate) fn settings(tx: &Tx<'_, '_>) -> Result<Arc<Settings>> {
     tx.once(Basis::Settings, &(), || Ok(tx.db.settings.get(tx, &())?.unwrap_or_default()))
 }
 
-/// A budget with its use, before reservations are subtracted.
+/// An account without use and reservations, which the caller adds.
 fn account(budget: Budget, state: Option<BudgetState>, today: &Today) -> BudgetAccount {
     let from = budget.per.first_day(today.day);
     let state = state.filter(|state| state.from == from);

@@ -390,7 +390,7 @@ impl Collector {
                 }
                 Answer::Missing(id) if messages::is_known(tx, self.session, &id)? => {}
                 Answer::Missing(id) => trouble.push(format!("the agent named the answer {id} and did not write it")),
-                Answer::Refused { id, reason } => trouble.push(format!("the answer {id} cannot be taken in: {reason}")),
+                Answer::Refused { id, reason } => trouble.push(format!("the answer {id} cannot be imported: {reason}")),
             }
         }
         Ok((said, trouble))

@@ -32,7 +32,7 @@ pub(crate) fn compact(
     }
     let mut found = before.clone();
     let count = before.row.compaction.as_ref().map_or(0, |earlier| earlier.count).saturating_add(1);
-    let summary = wanted.summary.unwrap_or_else(|| format!("{removed} earlier messages were left out."));
+    let summary = wanted.summary.unwrap_or_else(|| format!("{removed} earlier messages were removed."));
     rows::renew(tx, &mut found)?;
     rows::add(tx, &mut found, kept)?;
     found.row.compaction = Some(Compaction { count, removed, summary });

@@ -132,13 +132,13 @@ fn framing(headers: &HeaderMap) -> Result<Framing, Refusal> {
         (Some(length), None, None, None) => {
             let text = length.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
             let length = text.and_then(|text| text.parse().ok());
-            length.map(Framing::Length).ok_or(Refusal::Form("the length of its body is no number"))
+            length.map(Framing::Length).ok_or(Refusal::Form("the length of its body is not a number"))
         }
         (None, None, Some(encoding), None) if encoding.as_bytes().eq_ignore_ascii_case(b"chunked") => {
             Ok(Framing::Chunked)
         }
         (None, None, Some(_), None) => Err(Refusal::Form("its body is encoded in another way than in chunks")),
-        _ => Err(Refusal::Form("it says several lengths of its body")),
+        _ => Err(Refusal::Form("its body has more than one length")),
     }
 }
 

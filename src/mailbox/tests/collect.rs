@@ -244,7 +244,7 @@ fn an_answer_stands_without_the_files_that_cannot_be_sent() {
     place.write("out/a.json", said_with("a", 1, 5, files));
     place.write("ack/4.1.completed.json", ack(4, 1, "completed", &["a"]));
     let found = place.found();
-    let reason = "it is not a safe name; 2 more were left out";
+    let reason = "it is not a safe name; 2 more were skipped";
     assert_eq!(unreadable(&found), [("out/files/a/../../../ack".to_owned(), reason.to_owned())]);
     let Record::End { answers, .. } = &found[1].record else { panic!() };
     let [Answer::Read(said)] = answers.as_slice() else { panic!() };

@@ -63,7 +63,7 @@ impl Entries {
         self.told.refusal(session, number).or_else(|| {
             self.of_session(session)
                 .find(|(_, occupant)| !matches!(occupant, Occupant::Clearing))
-                .map(|(other, _)| format!("incarnation {other} of {session} is still there"))
+                .map(|(other, _)| format!("run {other} of {session} is still there"))
         })
     }
 }

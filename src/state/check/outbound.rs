@@ -53,7 +53,7 @@ pub(super) fn lane_heads(check: &mut Check<'_, '_>) -> Result<()> {
         let is_head = heads.contains(&id);
         if is_head {
             if has_head {
-                check.report(&db.outgoing_queues, &key, "the lane has a second head");
+                check.report(&db.outgoing_queues, &key, "the queue has a second head");
             } else {
                 headless.pop();
             }
@@ -63,10 +63,10 @@ pub(super) fn lane_heads(check: &mut Check<'_, '_>) -> Result<()> {
         Ok(())
     })?;
     for id in headless {
-        check.report(&db.outbound, &id, "first of its lane, and nothing of the lane is in lane_heads");
+        check.report(&db.outbound, &id, "first of its queue, and nothing of the queue is in lane_heads");
     }
     for id in heads.difference(&found) {
-        check.report(&db.outbound, id, "in lane_heads, but in no lane");
+        check.report(&db.outbound, id, "in lane_heads, but in no queue");
     }
     Ok(())
 }

@@ -228,7 +228,7 @@ fn lanes_have_one_head_each() {
             .map(drop)),
         [
             "lane_heads run1+900ms/mo4: missing for outbound mo4",
-            "outbound mo4: first of its lane, and nothing of the lane is in lane_heads",
+            "outbound mo4: first of its queue, and nothing of the queue is in lane_heads",
         ]
     );
     assert_eq!(
@@ -240,14 +240,14 @@ fn lanes_have_one_head_each() {
             "lane_heads run2+0ms/mo3: left over: no row of outbound has it",
             "lane_heads run2+0ms/mo4: left over: no row of outbound has it",
             "lane_heads run2+0ms/mo4: the message has a second entry",
-            "lanes telegram/-100/-/now/mo3: the lane has a second head",
+            "lanes telegram/-100/-/now/mo3: the queue has a second head",
         ]
     );
     assert_eq!(
         after(|db, txn| db.queue_heads.set(txn, &Timed { at: Awake::new(2, 0), id: OutboundId::new(5) }, &())),
         [
             "lane_heads run2+0ms/mo5: left over: no row of outbound has it",
-            "outbound mo5: in lane_heads, but in no lane",
+            "outbound mo5: in lane_heads, but in no queue",
         ]
     );
 }

@@ -55,7 +55,7 @@ const STEPS: &[(&[&str], i32, &str)] = &[
     (&["mutes", "add", "main"], 2, "CHAT[/THREAD]"),
     (&["mutes", "add", "main", "--note", "x"], 2, "CHAT[/THREAD]"),
     (&["sticky", "list"], 0, "no followed threads"),
-    (&["sticky", "end", "main", "mg1"], 1, "main does not go on listening in t/spaces/A"),
+    (&["sticky", "end", "main", "mg1"], 1, "main is not following t/spaces/A"),
     (&["sticky", "end", "main", "t/x"], 1, "chat t/x not found"),
     (&["check"], 0, "the store is sound"),
 ];

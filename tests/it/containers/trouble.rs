@@ -101,7 +101,7 @@ fn an_api_that_fails_is_tried_again() {
 
 #[test]
 fn an_api_that_fails_for_ever_is_told_after_the_last_try() {
-    case(Trouble::Status(500, "api_error", None), Until::Failed("given up after 5 tries"), End::Failed);
+    case(Trouble::Status(500, "api_error", None), Until::Failed("failed after 5 tries"), End::Failed);
 }
 
 #[test]

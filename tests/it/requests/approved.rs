@@ -137,7 +137,7 @@ fn an_agent_has_a_bounded_number_of_everything() {
         ask(&mut world, "p", packages());
         decide(&mut world, "approve");
         let text = newest(&world).1.content.text;
-        assert_eq!(text.ends_with("an agent has at most 200 packages of a kind"), !fits, "{text}");
+        assert_eq!(text.ends_with("an agent can have at most 200 packages of each kind"), !fits, "{text}");
         ask(&mut world, "m", Request::AddMcpServer(server()));
         world.put(Input::Decide(PromptSubject::Approval(ApprovalId::new(2)), "approve".into()));
         let text = newest(&world).1.content.text;

@@ -81,7 +81,7 @@ fn file_in(kit: &Kit<'_>) -> Tried {
         }
         match got {
             Some(got) if got != bytes => return Err(format!("the bytes of `{name}` are others").into()),
-            None if !bytes.is_empty() => return Err(format!("the file `{name}` did not come").into()),
+            None if !bytes.is_empty() => return Err(format!("the file `{name}` was not received").into()),
             Some(_) | None => {}
         }
     }

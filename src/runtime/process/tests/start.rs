@@ -80,7 +80,7 @@ fn the_next_incarnation_waits_for_the_end_of_the_one_before() {
     world.ensure(1, 1);
     world.heard.running(se(1), 1);
     world.ensure(1, 2);
-    assert_eq!(world.heard.refused(se(1), 2), "incarnation 1 of se1 is still there");
+    assert_eq!(world.heard.refused(se(1), 2), "run 1 of se1 is still there");
     world.inquire(1, 1);
     world.kill(1, 1);
     world.heard.gone(se(1), 1);
@@ -158,7 +158,7 @@ fn a_lock_that_stays_held_prevents_the_start() {
     let world = World::with("sh", "exit 0", |setup| setup.patience = Duration::from_secs(1));
     let lock = hold(&world.lock(1));
     world.ensure(1, 1);
-    assert_eq!(world.heard.refused(se(1), 1), "processes of an earlier incarnation of se1 are still there");
+    assert_eq!(world.heard.refused(se(1), 1), "processes of an earlier run of se1 are still running");
     drop(lock);
     world.ensure(1, 2);
     assert_eq!(world.heard.gone(se(1), 2).0, Exit::Code(0));
