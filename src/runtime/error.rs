@@ -1,3 +1,5 @@
+//! Why agents could not be started.
+
 use std::io;
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! House rules that the compiler does not check: imports, circles of imports, bans, and the length of files.
+//! House rules that the compiler does not check: imports, circles of imports, bans, first lines, and the length of files.
 //!
 //! The rules are data in [`rules`]; the checks work on a map of files, so that they are tested with planted violations.
 
@@ -54,6 +54,7 @@ fn violations(files: &Files) -> Vec<String> {
             found.extend(bans(path, &production));
             found.extend(length(path, text, &production));
             found.extend(names(path, &code));
+            found.extend(introduction(path, text));
         }
     }
     found.extend(circles::circles(files));
@@ -220,6 +221,11 @@ fn production_lines(production: &str) -> usize {
     production.trim_end().lines().count()
 }
 
+/// A product file says first what it holds.
+fn introduction(path: &str, text: &str) -> Option<String> {
+    (!is_test(path) && !text.starts_with("//! ")).then(|| format!("{path}: its first line is no `//!` comment"))
+}
+
 fn names(path: &str, code: &str) -> Vec<String> {
     if NAMES.iter().any(|(name, _)| *name == path) {
         return Vec::new();
@@ -262,7 +268,8 @@ fn planted(path: &str, text: &str) -> Vec<String> {
     let mut files = Files::new();
     files.insert(path.to_owned(), text.to_owned());
     let found = violations(&files);
-    found.into_iter().filter(|line| !line.contains("leads to it")).collect()
+    let about_text = |line: &String| !line.contains("leads to it") && !line.contains("first line");
+    found.into_iter().filter(about_text).collect()
 }
 
 #[test]
@@ -329,6 +336,20 @@ fn what_is_allowed_is_not_found() {
     ];
     for (path, text) in cases {
         assert_eq!(planted(path, text), Vec::<String>::new(), "{path}: {text:.60}");
+    }
+}
+
+#[test]
+fn files_without_an_introduction_are_found() {
+    for (path, text, found) in [
+        ("src/engine/x.rs", "//! Routes events.\n\nuse crate::tx::Tx;", false),
+        ("src/engine/x.rs", "use crate::tx::Tx;\n//! Routes events.", true),
+        ("src/engine/x.rs", "/// Routes an event.\nfn route() {}", true),
+        ("tools/mail/src/x.rs", "", true),
+        ("src/engine/x/tests.rs", "use super::*;", false),
+        ("tests/it/x.rs", "use crate::host::Host;", false),
+    ] {
+        assert_eq!(introduction(path, text).is_some(), found, "{path}: {text}");
     }
 }
 

@@ -1,3 +1,5 @@
+//! Agents' questions and their answers, as text for the agent.
+
 use crate::Result;
 use crate::model::approval::{Decider, Question, QuestionState};
 use crate::model::id::QuestionId;

@@ -1,3 +1,5 @@
+//! Errors of calls to Podman.
+
 use std::path::PathBuf;
 
 /// Why Podman cannot be used.

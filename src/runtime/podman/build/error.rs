@@ -1,3 +1,5 @@
+//! Why images could not be built.
+
 use std::io;
 use std::path::PathBuf;
 
