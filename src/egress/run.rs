@@ -63,8 +63,8 @@ pub(super) fn all_slots() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(within_descriptors(ALL_MAX, PARTS_OF_ALL)))
 }
 
-/// A slot of a connection.
-pub(super) struct Slot(#[expect(dead_code, reason = "held, not read")] [OwnedSemaphorePermit; 2]);
+/// Permits for one connection: of its run, and of all agents together.
+pub(super) struct Permits(#[expect(dead_code, reason = "held, not read")] [OwnedSemaphorePermit; 2]);
 
 /// Why a connection may be made, and whether it may lead into the local network.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,12 +99,12 @@ impl EgressRun {
     }
 
     /// Waits a moment for a slot.
-    pub(super) async fn slot(&self) -> Result<Slot, NetRefusal> {
+    pub(super) async fn slot(&self) -> Result<Permits, NetRefusal> {
         let acquire = |slots: &Arc<Semaphore>| tokio::time::timeout(SLOT_PATIENCE, Arc::clone(slots).acquire_owned());
         let (Ok(Ok(own)), Ok(Ok(all))) = (acquire(&self.slots).await, acquire(&self.all).await) else {
             return Err(NetRefusal::TooManyConnections);
         };
-        Ok(Slot([own, all]))
+        Ok(Permits([own, all]))
     }
 
     /// Judges an endpoint, and waits for a person's answer if one has to be asked.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::address::{Address, ChannelName, ForeignId, UserId};
 use super::content::{Attachment, Content};
 use super::id::{AgentId, ApprovalId, BodyId, ChatId, MessageId, SessionId};
-use super::task::{Gated, Slot};
+use super::task::{Gated, Occurrence};
 use super::time::{Awake, Timestamp};
 
 /// What kind of message it is, as the agent sees it.
@@ -195,7 +195,7 @@ pub struct Message {
     /// messages.
     pub from: Option<Hop>,
     /// The occurrence of a task that created it.
-    pub slot: Option<Slot>,
+    pub slot: Option<Occurrence>,
     /// Where it is.
     pub state: MessageState,
     /// Turns that ended without an end for it.

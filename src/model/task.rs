@@ -1,4 +1,4 @@
-//! Scheduled tasks. A task is a series of occurrences, each identified by (series, slot).
+//! Scheduled tasks. A task is a series of occurrences, each identified by its series and time.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub enum Recurrence {
     Every(Millis),
 }
 
-/// What happens to missed slots: those that passed while Hearth or the machine was off or asleep, or the task was
+/// What happens to missed occurrences: those that passed while Hearth or the machine was off or asleep, or the task was
 /// paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Missed {
@@ -57,17 +57,17 @@ impl std::str::FromStr for Missed {
 }
 
 impl Missed {
-    /// Maximum number of missed slots that are run. All of them become messages in one transaction.
+    /// Maximum number of missed occurrences that are run. All of them become messages in one transaction.
     pub const ALL_MAX: u32 = 100;
 }
 
-/// What happens to a slot that comes while an earlier occurrence still runs.
+/// What happens to an occurrence that comes while an earlier occurrence still runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Overlap {
     /// It is skipped.
     #[default]
     Refuse,
-    /// It waits. At most one slot waits; a newer one replaces it.
+    /// It waits. At most one occurrence waits; a newer one replaces it.
     Queue,
 }
 
@@ -124,7 +124,7 @@ impl std::str::FromStr for TaskHome {
 pub enum TaskState {
     /// It runs on schedule.
     Active,
-    /// Paused until it is resumed. A running occurrence continues, and a slot queued behind it still runs.
+    /// Paused until it is resumed. A running occurrence continues, and an occurrence queued behind it still runs.
     Paused,
     /// It has no further occurrence.
     Done,
@@ -185,11 +185,11 @@ pub struct Task {
     pub reply: Option<Address>,
     /// Rule for the occurrences after the first.
     pub recurrence: Recurrence,
-    /// First slot; anchor of the grid of [`Recurrence::Every`].
+    /// First occurrence; anchor of the grid of [`Recurrence::Every`].
     pub anchor: Timestamp,
-    /// What happens to missed slots.
+    /// What happens to missed occurrences.
     pub missed: Missed,
-    /// What happens to slots that come while an earlier occurrence still runs.
+    /// What happens to occurrences that come while an earlier occurrence still runs.
     pub overlap: Overlap,
     /// Active, paused, or ended.
     pub state: TaskState,
@@ -197,7 +197,7 @@ pub struct Task {
     pub next: Option<Timestamp>,
     /// The running occurrence.
     pub running: Option<MessageId>,
-    /// The slot that waits for the running occurrence to end.
+    /// The occurrence that waits for the running occurrence to end.
     pub queued: Option<Timestamp>,
     /// Failed occurrences in a row.
     pub failures: u32,
@@ -210,14 +210,14 @@ pub struct Task {
 }
 
 impl Task {
-    /// The task's slot in the index of due tasks.
+    /// The task's occurrence in the index of due tasks.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
         self.next.filter(|_| self.state == TaskState::Active)
     }
 }
 
-/// Why a slot was not used.
+/// Why an occurrence was not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SkipReason {
     /// Missed: Hearth or the machine was off, or the task was paused.
@@ -239,7 +239,7 @@ impl SkipReason {
 
 /// One occurrence of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Slot {
+pub struct Occurrence {
     /// The task that it is an occurrence of.
     pub task: TaskId,
     /// The scheduled time, not the time when it ran.
@@ -255,7 +255,7 @@ pub struct Gated {
     pub failed: bool,
 }
 
-/// Outcome of a slot.
+/// Outcome of an occurrence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FireOutcome {
     /// Its message is waiting or in progress.
@@ -268,15 +268,15 @@ pub enum FireOutcome {
     ScriptFailed(MessageId, String),
     /// It failed, and people were told.
     Failed(MessageId, String),
-    /// Skipped, together with all later slots of the series up to and including `until` that have no record of their
-    /// own.
+    /// Skipped, together with all later occurrences of the series up to and including `until` that have no record of
+    /// their own.
     Skipped {
         /// Why there was no run.
         reason: SkipReason,
-        /// The last of these slots. If a clock that was ahead had skipped more of them, the time to which it was set
-        /// back.
+        /// The last of these occurrences. If a clock that was ahead had skipped more of them, the time to which it was
+        /// set back.
         until: Timestamp,
-        /// Number of these slots, if known.
+        /// Number of these occurrences, if known.
         count: Option<u32>,
     },
     /// It waits for an earlier occurrence to end. Or it is due and the task's schedule has changed since.
@@ -299,12 +299,12 @@ impl FireOutcome {
     }
 }
 
-/// One slot of a series, or a run of slots that were skipped together.
+/// One occurrence of a series, or a run of occurrences that were skipped together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fire {
     /// When this was decided.
     pub at: Timestamp,
-    /// Time zone in which the slot was computed.
+    /// Time zone in which the occurrence was computed.
     pub zone: String,
     /// What happened at the occurrence.
     pub outcome: FireOutcome,

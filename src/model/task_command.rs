@@ -24,17 +24,17 @@ pub struct NewTask {
     /// Destination of answers, if not the session's.
     #[serde(default)]
     pub reply: Option<Address>,
-    /// First slot as typed: local to the agent's users unless it has an offset. None is the first slot of the
-    /// recurrence.
+    /// First occurrence as typed: local to the agent's users unless it has an offset. None is the first occurrence of
+    /// the recurrence.
     #[serde(default)]
     pub first: Option<String>,
     /// Recurrence as typed: a cron expression or an interval such as `90m`.
     #[serde(default)]
     pub recurrence: Option<String>,
-    /// What happens to missed slots.
+    /// What happens to missed occurrences.
     #[serde(with = "as_text", default)]
     pub missed: Missed,
-    /// What happens to slots that come while an earlier occurrence still runs.
+    /// What happens to occurrences that come while an earlier occurrence still runs.
     #[serde(with = "as_text", default)]
     pub overlap: Overlap,
     /// Its creator. Clients create tasks of operators and imported ones only.
@@ -68,14 +68,14 @@ pub struct TaskChange {
     pub script: Patch<String>,
     /// Destination of answers. Without one, it is the session's.
     pub reply: Patch<Address>,
-    /// The next slot as typed.
+    /// The next occurrence as typed.
     pub next: Option<String>,
-    /// The recurrence as typed. Without one, the task ends after the next slot.
+    /// The recurrence as typed. Without one, the task ends after the next occurrence.
     pub recurrence: Patch<String>,
-    /// What happens to missed slots.
+    /// What happens to missed occurrences.
     #[serde(with = "as_text::option")]
     pub missed: Option<Missed>,
-    /// What happens to slots that come while an earlier occurrence still runs.
+    /// What happens to occurrences that come while an earlier occurrence still runs.
     #[serde(with = "as_text::option")]
     pub overlap: Option<Overlap>,
 }
@@ -90,9 +90,9 @@ pub enum TaskCommand {
     AddPaused(Box<NewTask>),
     /// Change a task that has not ended.
     Set(#[serde(with = "as_text")] TaskId, Box<TaskChange>),
-    /// Pause it. A slot that is already queued behind a running occurrence still runs.
+    /// Pause it. An occurrence that is already queued behind a running occurrence still runs.
     Pause(#[serde(with = "as_text")] TaskId),
-    /// Resume it. A slot that passed during the pause is due at once.
+    /// Resume it. An occurrence that passed during the pause is due at once.
     Resume(#[serde(with = "as_text")] TaskId),
     /// Cancel it. A running occurrence finishes.
     Cancel(#[serde(with = "as_text")] TaskId),

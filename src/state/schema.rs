@@ -394,7 +394,7 @@ tables! {
         index tasks_by_agent: Owned<AgentId, TaskId> => ()
             = |id, task| task.state.is_open().then_some((Owned { owner: task.agent, id: *id }, ()));
     }
-    /// Outcomes of slots, by series and slot.
+    /// Outcomes of occurrences, by series and time.
     table task_runs as "fires": OccurrenceId => Fire;
     /// Skips that agents' skills reported.
     table skips: SkipId => SkipSummary {

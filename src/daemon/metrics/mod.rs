@@ -125,7 +125,7 @@ impl Metrics {
         );
         registry.register("network_traffic", "Bytes in them, by direction", self.network_bytes.clone());
         registry.register("incarnation_ends", "Incarnations that ended, by how", self.ended.clone());
-        registry.register("task_fires", "Slots of tasks, by outcome", self.fires.clone());
+        registry.register("task_fires", "Occurrences of tasks, by outcome", self.fires.clone());
     }
 
     /// A group of inputs was committed.

@@ -6,7 +6,7 @@ use crate::model::content::{BlobId, FileBytes};
 use crate::model::effect::{Effect, Settled};
 use crate::model::id::{AgentId, BodyId, ChatId, MessageId, OutboundId, SessionId};
 use crate::model::message::{Body, Due, Hop, Message, MessageState, Reason};
-use crate::model::task::Slot;
+use crate::model::task::Occurrence;
 use crate::model::time::Awake;
 use crate::rows::{budgets, recall, session_files, transcripts};
 use crate::state::indexed::Updated;
@@ -41,7 +41,7 @@ pub(crate) struct NewMessage {
     /// The sending session, if an agent sent it.
     pub(crate) from: Option<Hop>,
     /// The slot of a task that it belongs to.
-    pub(crate) slot: Option<Slot>,
+    pub(crate) slot: Option<Occurrence>,
     /// The chat that it was said in, if it is not the session's.
     pub(crate) chat: Option<ChatId>,
 }

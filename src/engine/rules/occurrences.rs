@@ -1,4 +1,4 @@
-//! The slots of a series. Pure.
+//! The occurrences of a series. Pure.
 
 use crate::model::task::{Recurrence, Task};
 use crate::model::time::{Millis, Timestamp};
@@ -6,7 +6,7 @@ use crate::time::cron::Cron;
 use crate::time::every::Every;
 use crate::time::zone::Zone;
 
-/// Maximum number of slots counted one by one. Of longer runs only the ends are determined.
+/// Maximum number of occurrences counted one by one. Of longer runs only the ends are determined.
 const COUNTED_MAX: u32 = 1_000;
 
 /// The times of a series.
@@ -18,16 +18,16 @@ pub(crate) enum Series {
     Cron(Cron, Zone),
     /// An interval grid that begins at a time.
     Every(Every, Timestamp),
-    /// Stored slots, followed by another series.
+    /// Stored occurrences, followed by another series.
     Kept {
         /// Ascending.
         slots: Vec<Timestamp>,
-        /// Until this time there are no other slots.
+        /// Until this time there are no other occurrences.
         until: Timestamp,
         /// The series after that time.
         then: Box<Self>,
     },
-    /// No slots. A stored recurrence was checked, but perhaps by another version of Hearth.
+    /// No occurrences. A stored recurrence was checked, but perhaps by another version of Hearth.
     Unreadable,
 }
 
@@ -52,7 +52,7 @@ impl Series {
         }
     }
 
-    /// The first slot strictly after a time.
+    /// The first occurrence strictly after a time.
     pub(crate) fn after(&self, at: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Once | Self::Unreadable => None,
@@ -87,8 +87,8 @@ impl Series {
         Passed { newest: slots.into(), before }
     }
 
-    /// Appends a slot to a list of runs. Stored slots are not joined, because slots between and after them have records
-    /// of their own.
+    /// Appends an occurrence to a list of runs. Stored occurrences are not joined, because occurrences between and
+    /// after them have records of their own.
     fn append(&self, runs: &mut Vec<Run>, at: Timestamp) {
         let kept = |slot| matches!(self, Self::Kept { slots, .. } if slots.contains(&slot));
         match runs.last_mut().filter(|run| !kept(run.last) && !kept(at)) {
@@ -97,7 +97,7 @@ impl Series {
         }
     }
 
-    /// Like [`Self::passed`], for too many slots to enumerate. Searches backwards from now, in growing steps.
+    /// Like [`Self::passed`], for too many occurrences to enumerate. Searches backwards from now, in growing steps.
     fn long(&self, first: Timestamp, now: Timestamp, newest: usize) -> Passed {
         if let Self::Kept { slots, until, then } = self
             && let Some(after) = then.after(*until).filter(|after| *after <= now)
@@ -126,16 +126,16 @@ impl Series {
     }
 }
 
-/// Slots whose time has passed.
+/// Occurrences whose time has passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Passed {
     /// The newest ones, ascending.
     pub(crate) newest: Vec<Timestamp>,
-    /// The runs before them, ascending. Slots between two runs have records of their own.
+    /// The runs before them, ascending. Occurrences between two runs have records of their own.
     pub(crate) before: Vec<Run>,
 }
 
-/// Consecutive slots.
+/// Consecutive occurrences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) first: Timestamp,
@@ -149,7 +149,7 @@ impl Run {
         Self { first: at, last: at, count: Some(1) }
     }
 
-    /// This run extended by one slot.
+    /// This run extended by one occurrence.
     fn and(self, at: Timestamp) -> Self {
         Self { last: at, count: self.count.map(|count| count.saturating_add(1)), ..self }
     }
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(passed.before, [Run { first, last: at("2026-01-01T06:00:00Z"), count: Some(4) }]);
     }
 
-    /// Stored slots are skipped one by one, because those between and after them already have records.
+    /// Stored occurrences are skipped one by one, because those between and after them already have records.
     #[test]
     fn what_was_kept_is_in_no_run() {
         let [first, second, until] = [3, 5, 7].map(|hour| at(&format!("2026-01-01T0{hour}:00:00Z")));

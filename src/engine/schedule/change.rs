@@ -140,7 +140,7 @@ fn known(tx: &Tx<'_, '_>, task: &Task) -> Result<Option<(TaskId, Task)>> {
     Ok(None)
 }
 
-/// Builds a new task. Its first slot is the requested time, otherwise the first one of its recurrence.
+/// Builds a new task. Its first occurrence is the requested time, otherwise the first one of its recurrence.
 fn make(tx: &Tx<'_, '_>, new: NewTask, zone: &Zone) -> std::result::Result<Task, String> {
     let NewTask { agent, home, prompt, script, reply, first, recurrence, missed, overlap, origin, .. } = new;
     let now = tx.now.wall;
@@ -175,7 +175,7 @@ fn make(tx: &Tx<'_, '_>, new: NewTask, zone: &Zone) -> std::result::Result<Task,
 }
 
 /// Applies a change. A new recurrence begins after now, unless a time is given with it. Without a recurrence, the next
-/// slot stays and becomes the last one.
+/// occurrence stays and becomes the last one.
 fn set(task: &mut Task, change: TaskChange, zone: &Zone, now: Timestamp) -> std::result::Result<(), String> {
     let TaskChange { prompt, script, reply, next, recurrence, missed, overlap } = change;
     if let Some(prompt) = prompt {
@@ -223,7 +223,7 @@ fn state(task: &mut Task, from: TaskState, to: TaskState) -> std::result::Result
     Ok(())
 }
 
-/// Runs a task now, in a slot of its own at the present time. The series stays as it is.
+/// Runs a task now, in an occurrence of its own at the present time. The series stays as it is.
 fn run_now(tx: &mut Tx<'_, '_>, id: TaskId, task: &mut Task, zone: &Zone) -> Result<std::result::Result<(), String>> {
     if let Some(message) = task.running {
         return Ok(Err(format!("{id} is already running ({message})")));
@@ -269,7 +269,7 @@ fn first_slot(
     zone: &Zone,
 ) -> std::result::Result<Timestamp, String> {
     let series = Series::new(recurrence, anchor, zone);
-    // A grid that begins now has its first slot one interval later.
+    // A grid that begins now has its first occurrence one interval later.
     series.after(now.max(anchor.minus(Millis::new(1)))).ok_or_else(|| match recurrence {
         Recurrence::Once => "a task that comes once needs a time".to_owned(),
         Recurrence::Cron(_) | Recurrence::Every(_) => "the recurrence has no time that ever comes".to_owned(),
@@ -292,7 +292,7 @@ pub(crate) fn forget_agent(tx: &mut Tx<'_, '_>, agent: AgentId) -> Result<bool> 
     Ok(all)
 }
 
-/// Recomputes the next slots of an agent's tasks after its time zone changed from `before`.
+/// Recomputes the next occurrences of an agent's tasks after its time zone changed from `before`.
 pub(crate) fn renew_zone(tx: &mut Tx<'_, '_>, agent: AgentId, before: &Zone) -> Result<()> {
     keep_due(tx, agent, before)?;
     for (Owned { id, .. }, ()) in tx.db.tasks_by_agent.collect_prefix(tx, &agent, tx.policy.rows_per_input)? {
@@ -301,7 +301,7 @@ pub(crate) fn renew_zone(tx: &mut Tx<'_, '_>, agent: AgentId, before: &Zone) -> 
     Ok(())
 }
 
-/// Keeps the slots of an agent's tasks that are already due, after its time zone changed from `before`.
+/// Keeps the occurrences of an agent's tasks that are already due, after its time zone changed from `before`.
 pub(crate) fn keep_due(tx: &mut Tx<'_, '_>, agent: AgentId, before: &Zone) -> Result<()> {
     for (Owned { id, .. }, ()) in tx.db.tasks_by_agent.collect_prefix(tx, &agent, tx.policy.rows_per_input)? {
         tx.isolated(|tx| pending::keep(tx, id, before))?;

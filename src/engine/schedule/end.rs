@@ -1,4 +1,5 @@
-//! The remaining slots of a series that ends or gets another schedule. Every slot whose time has come gets a record.
+//! The remaining occurrences of a series that ends or gets another schedule. Every occurrence whose time has come gets
+//! a record.
 
 use crate::model::id::TaskId;
 use crate::model::task::{FireOutcome, SkipReason, Task, TaskState};
@@ -9,7 +10,7 @@ use crate::time::zone::Zone;
 use crate::tx::Tx;
 use crate::{Result, schedule};
 
-/// Cancels a task and all its remaining slots.
+/// Cancels a task and all its remaining occurrences.
 pub(crate) fn cancel(tx: &mut Tx<'_, '_>, id: TaskId, task: &mut Task, zone: &Zone) -> Result<()> {
     pass_over(tx, id, task, zone)?;
     skip_waiting(tx, id, task, zone)?;
@@ -17,7 +18,8 @@ pub(crate) fn cancel(tx: &mut Tx<'_, '_>, id: TaskId, task: &mut Task, zone: &Zo
     Ok(())
 }
 
-/// Skips slots that are due but will not be examined any more, because the backlog was full or the task is paused.
+/// Skips occurrences that are due but will not be examined any more, because the backlog was full or the task is
+/// paused.
 pub(crate) fn pass_over(tx: &mut Tx<'_, '_>, id: TaskId, task: &Task, zone: &Zone) -> Result<()> {
     let now = tx.now.wall;
     let Some(first) = task.next.filter(|next| *next <= now) else { return Ok(()) };
@@ -29,7 +31,7 @@ pub(crate) fn pass_over(tx: &mut Tx<'_, '_>, id: TaskId, task: &Task, zone: &Zon
     Ok(())
 }
 
-/// Skips the slot that waits for the running occurrence to end, if there is one.
+/// Skips the occurrence that waits for the running occurrence to end, if there is one.
 pub(crate) fn skip_waiting(tx: &mut Tx<'_, '_>, id: TaskId, task: &mut Task, zone: &Zone) -> Result<()> {
     let Some(at) = task.queued.take() else { return Ok(()) };
     let outcome = FireOutcome::Skipped { reason: SkipReason::StillRunning, until: at, count: Some(1) };

@@ -1,6 +1,6 @@
-//! Scheduled work. One transaction claims a slot of a series, creates its message and computes the next slot. A series
-//! never forks: an active one has exactly one future slot. A series never dies: a run that fails or never ends only
-//! holds up itself.
+//! Scheduled work. One transaction claims an occurrence of a series, creates its message and computes the next
+//! occurrence. A series never forks: an active one has exactly one future occurrence. A series never dies: a run that
+//! fails or never ends only holds up itself.
 
 use crate::Result;
 use crate::model::id::TaskId;
@@ -18,8 +18,8 @@ pub(crate) mod run_ended;
 #[cfg(test)]
 mod tests;
 
-/// Maximum number of records of one task that are examined. Slots that are due at once, or that come again after the
-/// clock was set back, are few.
+/// Maximum number of records of one task that are examined. Occurrences that are due at once, or that come again after
+/// the clock was set back, are few.
 pub(crate) const FIRES_MAX: usize = 1_000;
 
 /// Stores a task.
@@ -30,7 +30,7 @@ pub(crate) fn put(tx: &mut Tx<'_, '_>, id: TaskId, before: Option<&Task>, after:
     }
 }
 
-/// Records the outcome of a slot. A slot that already has a record keeps the time zone of that record.
+/// Records the outcome of an occurrence. An occurrence that already has a record keeps the time zone of that record.
 pub(crate) fn record(tx: &mut Tx<'_, '_>, slot: OccurrenceId, zone: &Zone, outcome: FireOutcome) -> Result<()> {
     tx.fires.push(outcome.as_str());
     let known = tx.db.task_runs.get(tx, &slot)?.filter(|fire| !matches!(fire.outcome, FireOutcome::Skipped { .. }));

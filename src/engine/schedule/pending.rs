@@ -1,6 +1,6 @@
-//! Slots that are due and wait, for the backlog or until their task is resumed, while their task's schedule changes.
-//! They stay unchanged. Each gets a record with the time zone it came by and the time until which the old schedule
-//! applied.
+//! Occurrences that are due and wait, for the backlog or until their task is resumed, while their task's schedule
+//! changes. They stay unchanged. Each gets a record with the time zone it came by and the time until which the old
+//! schedule applied.
 
 use crate::model::id::TaskId;
 use crate::model::task::{Fire, FireOutcome, Recurrence, SkipReason, Task};
@@ -13,11 +13,11 @@ use crate::time::zone::Zone;
 use crate::tx::Tx;
 use crate::{Result, schedule};
 
-/// The series of a task from its next slot on, in a time zone.
+/// The series of a task from its next occurrence on, in a time zone.
 pub(crate) fn series(tx: &Tx<'_, '_>, id: TaskId, task: &Task, zone: &Zone) -> Result<Series> {
     let (then, now) = (Series::of(task, zone), tx.now.wall);
     let Some(next) = task.next.filter(|next| *next <= now) else { return Ok(then) };
-    // The next slot is the first stored one, if any are stored.
+    // The next occurrence is the first stored one, if any are stored.
     if !tx
         .db
         .task_runs
@@ -36,10 +36,11 @@ pub(crate) fn series(tx: &Tx<'_, '_>, id: TaskId, task: &Task, zone: &Zone) -> R
     Ok(Series::Kept { slots: rows.into_iter().map(|(key, _)| key.at).collect(), until, then: Box::new(then) })
 }
 
-/// Keeps a task's due slots after the time zone changed from `before`. Later slots follow the new time zone.
+/// Keeps a task's due occurrences after the time zone changed from `before`. Later occurrences follow the new time
+/// zone.
 pub(crate) fn keep(tx: &mut Tx<'_, '_>, id: TaskId, before: &Zone) -> Result<()> {
     let task = tx.db.tasks.require(tx, &id)?;
-    // Most tasks have no due slot, and cost only this check.
+    // Most tasks have no due occurrence, and cost only this check.
     let due = task.next.filter(|next| *next <= tx.now.wall && task.state.is_open());
     let (Some(due), Recurrence::Cron(_)) = (due, &task.recurrence) else { return Ok(()) };
     let zone = agents::zone_of(tx, task.agent)?;
@@ -63,8 +64,8 @@ pub(crate) fn keep(tx: &mut Tx<'_, '_>, id: TaskId, before: &Zone) -> Result<()>
     schedule::put(tx, id, Some(&task), &run::follow(task.clone(), next, tx.now.wall))
 }
 
-/// Makes a due slot the next one again, followed by the current next slot. Returns false if a different slot would
-/// follow it.
+/// Makes a due occurrence the next one again, followed by the current next occurrence. Returns false if a different
+/// occurrence would follow it.
 pub(crate) fn put_before(
     tx: &mut Tx<'_, '_>,
     id: TaskId,
@@ -73,7 +74,7 @@ pub(crate) fn put_before(
     zone: &Zone,
 ) -> Result<bool> {
     let now = tx.now.wall;
-    // Slots until then were used or skipped, or never belonged to the task.
+    // Occurrences until then were used or skipped, or never belonged to the task.
     let until = task.next.map_or(now, |next| now.min(next.minus(Millis::new(1))));
     if run::next_unused(tx, id, &series(tx, id, task, zone)?, until)? != task.next {
         return Ok(false);
@@ -85,8 +86,8 @@ pub(crate) fn put_before(
     Ok(true)
 }
 
-/// Handles a clock that was set back. Stored slots that have come by the new time stay, and are followed by the slots
-/// after now, including those that were skipped before.
+/// Handles a clock that was set back. Stored occurrences that have come by the new time stay, and are followed by the
+/// occurrences after now, including those that were skipped before.
 pub(crate) fn set_back(tx: &mut Tx<'_, '_>, id: TaskId, next: Timestamp) -> Result<()> {
     let now = tx.now.wall;
     let most = Timestamp::from_millis(i64::MAX);
@@ -103,7 +104,7 @@ pub(crate) fn set_back(tx: &mut Tx<'_, '_>, id: TaskId, next: Timestamp) -> Resu
     recompute::cut(tx, id)
 }
 
-/// Records that slots are not used. Stored slots among them lose their own records.
+/// Records that occurrences are not used. Stored occurrences among them lose their own records.
 pub(crate) fn skip(tx: &mut Tx<'_, '_>, id: TaskId, run: Run, reason: SkipReason, zone: &Zone) -> Result<()> {
     let Run { first, last: until, count } = run;
     if first < until {

@@ -1,5 +1,6 @@
-//! Recomputes next slots after the clock was set back or a time zone changed. A slot computed from a wrong clock would
-//! silence its series until that time comes. Slots with a requested instant keep it, and used slots stay used.
+//! Recomputes next occurrences after the clock was set back or a time zone changed. An occurrence computed from a wrong
+//! clock would silence its series until that time comes. Occurrences with a requested instant keep it, and used
+//! occurrences stay used.
 
 use crate::model::id::TaskId;
 use crate::model::task::{Fire, FireOutcome, Recurrence, Task};
@@ -13,7 +14,7 @@ use crate::tx::Tx;
 use crate::{Result, schedule};
 use std::collections::BTreeSet;
 
-/// Requests new next slots for all tasks. [`renew_some`] computes them, also in every following sweep.
+/// Requests new next occurrences for all tasks. [`renew_some`] computes them, also in every following sweep.
 pub(crate) fn renew_all(tx: &mut Tx<'_, '_>) -> Result<()> {
     if tx.db.tasks_by_agent.is_empty(tx)? {
         return Ok(());
@@ -42,7 +43,8 @@ pub(crate) fn renew_some(tx: &mut Tx<'_, '_>) -> Result<()> {
     }
 }
 
-/// Recomputes the next slot of one task. Slots in the future are no longer skipped or queued. Due slots stay due.
+/// Recomputes the next occurrence of one task. Occurrences in the future are no longer skipped or queued. Due
+/// occurrences stay due.
 pub(crate) fn one(tx: &mut Tx<'_, '_>, id: TaskId) -> Result<()> {
     let before = tx.db.tasks.require(tx, &id)?;
     let now = tx.now.wall;
@@ -68,8 +70,8 @@ pub(crate) fn one(tx: &mut Tx<'_, '_>, id: TaskId) -> Result<()> {
     schedule::put(tx, id, Some(&before), &task)
 }
 
-/// Removes the records of future slots that were skipped or queued, so that they come again. Returns the future slots
-/// with another record.
+/// Removes the records of future occurrences that were skipped or queued, so that they come again. Returns the future
+/// occurrences with another record.
 fn take_back(tx: &mut Tx<'_, '_>, id: TaskId, now: Timestamp) -> Result<BTreeSet<Timestamp>> {
     let most = Timestamp::from_millis(i64::MAX);
     let mut used = BTreeSet::new();
@@ -84,35 +86,36 @@ fn take_back(tx: &mut Tx<'_, '_>, id: TaskId, now: Timestamp) -> Result<BTreeSet
     Ok(used)
 }
 
-/// Cuts runs of skipped slots at now, so that the future slots in them are no longer skipped.
+/// Cuts runs of skipped occurrences at now, so that the future occurrences in them are no longer skipped.
 pub(crate) fn cut(tx: &mut Tx<'_, '_>, id: TaskId) -> Result<()> {
     let now = tx.now.wall;
-    // The run that extends beyond now is not necessarily the last record before it: slots within it may have been used.
+    // The run that extends beyond now is not necessarily the last record before it: occurrences within it may have been
+    // used.
     for (key, fire) in tx.db.task_runs.collect_last(tx, &id, FIRES_MAX)? {
         let FireOutcome::Skipped { reason, until, .. } = fire.outcome else { continue };
         if key.at > now || until <= now {
             continue;
         }
-        // The task may have had another schedule or time zone when these were skipped, so the last slot before now is
-        // unknown. All slots until now stay skipped.
+        // The task may have had another schedule or time zone when these were skipped, so the last occurrence before
+        // now is unknown. All occurrences until now stay skipped.
         let outcome = FireOutcome::Skipped { reason, until: now, count: None };
         tx.db.task_runs.put(tx, &key, &Fire { outcome, ..fire })?;
     }
     Ok(())
 }
 
-/// How to recompute the next slot of a task.
+/// How to recompute the next occurrence of a task.
 #[derive(Debug, PartialEq, Eq)]
 struct Anew {
     /// Start of the grid.
     anchor: Timestamp,
-    /// The next slot, if it was not used. It is not necessarily a slot of the recurrence.
+    /// The next occurrence, if it was not used. It is not necessarily an occurrence of the recurrence.
     first: Option<Timestamp>,
-    /// Otherwise the next slot is the first one after this time.
+    /// Otherwise the next occurrence is the first one after this time.
     after: Timestamp,
 }
 
-/// None if the next slot stays as it is.
+/// None if the next occurrence stays as it is.
 fn decide(task: &Task, now: Timestamp) -> Option<Anew> {
     let next = task.next.filter(|next| *next > now && task.state.is_open())?;
     let anchor = grid(task, now);
@@ -129,9 +132,9 @@ fn decide(task: &Task, now: Timestamp) -> Option<Anew> {
 /// The start of a task's grid from `now` on.
 ///
 /// A start in the future is either a requested instant, or comes from a task that was created or changed while the
-/// clock was ahead. In the second case the grid equals the one from its first slot since 1970 on, which is returned. It
-/// is never mistaken for a requested instant, however far the clock is set back next and whatever is done with the
-/// task.
+/// clock was ahead. In the second case the grid equals the one from its first occurrence since 1970 on, which is
+/// returned. It is never mistaken for a requested instant, however far the clock is set back next and whatever is done
+/// with the task.
 pub(crate) fn grid(task: &Task, now: Timestamp) -> Timestamp {
     let asked = task.anchor != task.created && task.anchor != task.changed;
     let length = match task.recurrence {
@@ -149,7 +152,7 @@ mod tests {
     use crate::schedule::recompute::*;
     use crate::schedule::run::tests::{at, task};
 
-    /// In minutes: a grid of ten, its start, when the task was created and changed, its next slot, and now.
+    /// In minutes: a grid of ten, its start, when the task was created and changed, its next occurrence, and now.
     #[test]
     fn only_what_is_still_to_come_is_found_anew() {
         let every = || Recurrence::Every(Millis::minutes(10));
@@ -163,7 +166,7 @@ mod tests {
             (3, every(), (0, 0, 0), Some(20), 21, None),
             (4, every(), (0, 0, 0), None, 5, None),
             (5, Recurrence::Once, (20, 0, 0), Some(20), 5, None),
-            // A series with a requested start begins there again, unless that is the next slot.
+            // A series with a requested start begins there again, unless that is the next occurrence.
             (6, every(), (33, 0, 5), Some(33), 10, None),
             (7, every(), (33, 0, 5), Some(43), 10, from(33, Some(33), 33)),
             (8, cron(), (33, 0, 5), Some(43), 10, from(33, Some(33), 33)),

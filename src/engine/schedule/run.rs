@@ -1,4 +1,4 @@
-//! Uses, skips or queues slots whose time has come, and records each of them.
+//! Uses, skips or queues occurrences whose time has come, and records each of them.
 
 use crate::lifecycle::dispatch;
 use crate::model::address::Address;
@@ -6,7 +6,7 @@ use crate::model::content::Content;
 use crate::model::id::{AgentId, MessageId, TaskId};
 use crate::model::message::{Body, MessageKind};
 use crate::model::session::SessionStatus;
-use crate::model::task::{Fire, FireOutcome, Missed, Overlap, SkipReason, Slot, Task, TaskHome, TaskState};
+use crate::model::task::{Fire, FireOutcome, Missed, Occurrence, Overlap, SkipReason, Task, TaskHome, TaskState};
 use crate::model::time::{Millis, Timestamp};
 use crate::rows::messages::NewMessage;
 use crate::rows::{agents, chats, messages, sessions};
@@ -21,10 +21,10 @@ use crate::{Result, schedule};
 /// Maximum number of tasks per sweep; the next one continues.
 const FIRED_MAX: usize = 100;
 
-/// Maximum delay of a slot for a task that skips missed runs. It is never exceeded while the machine is awake.
+/// Maximum delay of an occurrence for a task that skips missed runs. It is never exceeded while the machine is awake.
 const LATE_MAX: Millis = Millis::minutes(5);
 
-/// Handles the slots whose time has come. While the store is full they stay due.
+/// Handles the occurrences whose time has come. While the store is full they stay due.
 pub(crate) fn due(tx: &mut Tx<'_, '_>) -> Result<()> {
     if !tx.cx.has_room {
         return Ok(());
@@ -70,7 +70,7 @@ fn fire(tx: &mut Tx<'_, '_>, id: TaskId) -> Result<()> {
     schedule::put(tx, id, Some(&before), &task)
 }
 
-/// The task with its next slot, or completed if there is none.
+/// The task with its next occurrence, or completed if there is none.
 pub(crate) fn follow(task: Task, next: Option<Timestamp>, now: Timestamp) -> Task {
     match next {
         Some(_) => Task { next, ..task },
@@ -78,7 +78,7 @@ pub(crate) fn follow(task: Task, next: Option<Timestamp>, now: Timestamp) -> Tas
     }
 }
 
-/// How many of the newest passed slots may still be used.
+/// How many of the newest passed occurrences may still be used.
 pub(crate) fn newest(task: &Task) -> usize {
     if let Missed::RunAll(most) = task.missed { usize::try_from(most).unwrap_or(usize::MAX) } else { 1 }
 }
@@ -88,8 +88,8 @@ pub(crate) fn has_place(tx: &Tx<'_, '_>, agent: AgentId) -> Result<bool> {
     Ok(tx.cx.has_room && messages::has_place(tx, agent)?)
 }
 
-/// The passed slots that were not used. A slot that was used once is neither used nor skipped again, however the clock
-/// changed in between.
+/// The passed occurrences that were not used. An occurrence that was used once is neither used nor skipped again,
+/// however the clock changed in between.
 pub(crate) fn unused(tx: &Tx<'_, '_>, id: TaskId, series: &Series, passed: Passed) -> Result<Passed> {
     let mut newest = Vec::new();
     for slot in passed.newest {
@@ -113,7 +113,7 @@ pub(crate) fn unused(tx: &Tx<'_, '_>, id: TaskId, series: &Series, passed: Passe
     Ok(Passed { newest, before })
 }
 
-/// Excludes used slots from a run's count, because they have records of their own.
+/// Excludes used occurrences from a run's count, because they have records of their own.
 fn without_used(tx: &Tx<'_, '_>, id: TaskId, series: &Series, run: Run) -> Result<Run> {
     let Some(mut count) = run.count else { return Ok(run) };
     for (OccurrenceId { at, .. }, fire) in tx.db.task_runs.collect_range(
@@ -121,7 +121,7 @@ fn without_used(tx: &Tx<'_, '_>, id: TaskId, series: &Series, run: Run) -> Resul
         OccurrenceId { task: id, at: run.first }..=OccurrenceId { task: id, at: run.last },
         FIRES_MAX,
     )? {
-        // Manual runs are not slots.
+        // Manual runs are not occurrences.
         if is_use(&fire) && series.after(at.minus(Millis::new(1))) == Some(at) {
             count = count.saturating_sub(1);
         }
@@ -129,7 +129,7 @@ fn without_used(tx: &Tx<'_, '_>, id: TaskId, series: &Series, run: Run) -> Resul
     Ok(Run { count: Some(count), ..run })
 }
 
-/// The first unused slot after a time.
+/// The first unused occurrence after a time.
 pub(crate) fn next_unused(tx: &Tx<'_, '_>, id: TaskId, series: &Series, after: Timestamp) -> Result<Option<Timestamp>> {
     let mut next = series.after(after);
     while let Some(slot) = next
@@ -149,7 +149,7 @@ fn is_use(fire: &Fire) -> bool {
     !matches!(fire.outcome, FireOutcome::Skipped { .. } | FireOutcome::Queued)
 }
 
-/// Creates the message of a slot and dispatches it to its agent.
+/// Creates the message of an occurrence and dispatches it to its agent.
 pub(crate) fn start(tx: &mut Tx<'_, '_>, id: TaskId, task: &Task, at: Timestamp) -> Result<MessageId> {
     let body = messages::insert_body(tx, &body(id, task, at))?;
     let (session, row) = match home(tx, task)? {
@@ -157,7 +157,7 @@ pub(crate) fn start(tx: &mut Tx<'_, '_>, id: TaskId, task: &Task, at: Timestamp)
         TaskHome::Maintenance => sessions::arrive_for_maintenance(tx, task.agent)?,
     };
     let reply = reply(tx, task)?.or(row.reply);
-    let (seq, slot) = (row.last_number, Some(Slot { task: id, at }));
+    let (seq, slot) = (row.last_number, Some(Occurrence { task: id, at }));
     let new = NewMessage { session, agent: task.agent, seq, body, trigger: true, reply, from: None, slot, chat: None };
     let message = messages::insert(tx, new)?;
     dispatch::dispatch_message(tx, session, message)?;
@@ -179,7 +179,7 @@ fn reply(tx: &Tx<'_, '_>, task: &Task) -> Result<Option<Address>> {
     Ok(chat.map(|_| to.clone()))
 }
 
-/// The message of a slot. Its time is the slot's.
+/// The message of an occurrence. Its time is the occurrence's.
 fn body(id: TaskId, task: &Task, at: Timestamp) -> Body {
     let (id, slot) = (id.to_string(), at.to_string());
     let mut fields =
@@ -199,14 +199,14 @@ fn body(id: TaskId, task: &Task, at: Timestamp) -> Body {
     }
 }
 
-/// What to do with passed slots.
+/// What to do with passed occurrences.
 #[derive(Debug, PartialEq, Eq)]
 struct CatchUp {
-    /// Slots to use, in order.
+    /// Occurrences to use, in order.
     run: Vec<Timestamp>,
-    /// The slot that waits for the running occurrence.
+    /// The occurrence that waits for the running occurrence.
     queue: Option<Timestamp>,
-    /// Slots to skip, with reasons.
+    /// Occurrences to skip, with reasons.
     skipped: Vec<(Run, SkipReason)>,
 }
 

@@ -1,9 +1,10 @@
-//! The end of an occurrence: records its outcome and starts the slot that waited for it, if the backlog has space.
+//! The end of an occurrence: records its outcome and starts the occurrence that waited for it, if the backlog has
+//! space.
 
 use crate::delivery::notice;
 use crate::model::id::{MessageId, TaskId};
 use crate::model::message::{Completion, MessageState};
-use crate::model::task::{FireOutcome, Gated, SkipReason, Slot, Task, TaskState};
+use crate::model::task::{FireOutcome, Gated, Occurrence, SkipReason, Task, TaskState};
 use crate::model::time::Timestamp;
 use crate::rows::agents;
 use crate::rules::occurrences::Run;
@@ -17,9 +18,9 @@ use crate::{Result, schedule};
 /// with a script, the reply address is told too, because single script failures are not reported there.
 const TOLD_AFTER: u32 = 3;
 
-/// Records that a slot's message ended. The series continued when the slot was used, so it does not change now, whether
-/// it is active or paused. A failed run was already reported to its reply address.
-pub(crate) fn over(tx: &mut Tx<'_, '_>, slot: Slot, message: MessageId, state: &MessageState) -> Result<()> {
+/// Records that an occurrence's message ended. The series continued when the occurrence was used, so it does not change
+/// now, whether it is active or paused. A failed run was already reported to its reply address.
+pub(crate) fn over(tx: &mut Tx<'_, '_>, slot: Occurrence, message: MessageId, state: &MessageState) -> Result<()> {
     let Some(outcome) = decide(message, state) else { return Ok(()) };
     let Some(before) = tx.db.tasks.get(tx, &slot.task)? else { return Ok(()) };
     let mut task = before.clone();
@@ -53,8 +54,8 @@ pub(crate) fn over(tx: &mut Tx<'_, '_>, slot: Slot, message: MessageId, state: &
     schedule::put(tx, slot.task, Some(&before), &task)
 }
 
-/// Makes a waiting slot the next one again because the backlog is full. It is used when there is space. If the slot
-/// after it would not be the current next one, it is skipped.
+/// Makes a waiting occurrence the next one again because the backlog is full. It is used when there is space. If the
+/// occurrence after it would not be the current next one, it is skipped.
 fn due_again(tx: &mut Tx<'_, '_>, id: TaskId, task: &mut Task, at: Timestamp, zone: &Zone) -> Result<()> {
     if !pending::put_before(tx, id, task, at, zone)? {
         return pending::skip(tx, id, Run::one(at), SkipReason::Missed, zone);
@@ -65,8 +66,8 @@ fn due_again(tx: &mut Tx<'_, '_>, id: TaskId, task: &mut Task, at: Timestamp, zo
     Ok(())
 }
 
-/// Removes records of a task's slots before `end`, except running and queued ones, up to a limit. Returns whether none
-/// are left.
+/// Removes records of a task's occurrences before `end`, except running and queued ones, up to a limit. Returns whether
+/// none are left.
 pub(crate) fn forget_fires(
     tx: &mut Tx<'_, '_>,
     task: TaskId,

@@ -10,7 +10,7 @@ use crate::model::incarnation::IncarnationId;
 use crate::model::message::MessageState;
 use crate::model::policy::Policy;
 use crate::model::report::Reply;
-use crate::model::task::Slot;
+use crate::model::task::Occurrence;
 use crate::model::time::Moment;
 use crate::rules::pattern::Patterns;
 use crate::search::Words;
@@ -37,7 +37,7 @@ pub struct Tx<'a, 't> {
     pub cx: Cx<'a>,
     /// What to do after the commit, in this order.
     pub effects: Vec<Effect>,
-    /// Outcomes of task slots, for the metrics.
+    /// Outcomes of task occurrences, for the metrics.
     pub(crate) fires: Vec<&'static str>,
     /// The words of the body that was stored last. Messages are made of it next.
     pub(crate) said: Option<(BodyId, Arc<Words>)>,
@@ -73,9 +73,9 @@ pub struct Cx<'a> {
 
 /// The end of something in a lower layer to which a higher layer reacts.
 pub enum Hook<'a> {
-    /// The message of a task's slot ended.
+    /// The message of a task's occurrence ended.
     TaskRunEnded {
-        slot: Slot,
+        slot: Occurrence,
         message: MessageId,
         /// How it ended.
         state: &'a MessageState,
@@ -114,7 +114,7 @@ pub struct Applied {
     pub effects: Vec<Effect>,
     /// What was skipped because of damaged rows.
     pub problems: Vec<String>,
-    /// Outcomes of task slots, for the metrics.
+    /// Outcomes of task occurrences, for the metrics.
     pub fires: Vec<&'static str>,
 }
 

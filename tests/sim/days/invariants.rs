@@ -10,7 +10,7 @@ use hearth::model::budget::Fallback;
 use hearth::model::delivery::{Author, OutState, Outbound};
 use hearth::model::id::{ApprovalId, MessageId, OutboundId, SessionId, TaskId};
 use hearth::model::message::{Message, MessageState};
-use hearth::model::task::Slot;
+use hearth::model::task::Occurrence;
 use hearth::model::{Effect, Timestamp};
 use hearth::state::{ChatKey, ForeignKey, Meta, SeenKey};
 
@@ -40,7 +40,7 @@ pub(super) struct Memory {
     pub(super) sent: BTreeMap<OutboundId, Outbound>,
     /// Agents' output, and used slots: each once.
     said: BTreeMap<(SessionId, String), OutboundId>,
-    slots: BTreeSet<Slot>,
+    slots: BTreeSet<Occurrence>,
     /// Approvals that wait for a decision, and decisions that were made.
     pub(super) newest_asked: Option<ApprovalId>,
     pub(super) asked: BTreeSet<ApprovalId>,

@@ -326,9 +326,9 @@ fn fires(scene: &Scene) -> Vec<(String, FireOutcome)> {
     found
 }
 
-/// Slots of the old recurrence have passed that the new one does not have. A run of skipped slots is cut where the
-/// clock is set back to. It is not cut at a slot of the new recurrence, which would leave the old slots without a
-/// record.
+/// Occurrences of the old recurrence have passed that the new one does not have. A run of skipped occurrences is cut
+/// where the clock is set back to. It is not cut at an occurrence of the new recurrence, which would leave the old
+/// occurrences without a record.
 #[test]
 fn what_was_skipped_stays_so_up_to_now_whatever_the_recurrence_is_now() {
     let scene = scene();
@@ -346,8 +346,8 @@ fn what_was_skipped_stays_so_up_to_now_whatever_the_recurrence_is_now() {
     assert_eq!(shown(task(&scene).next), "2026-01-17T14:00:00.000Z");
 }
 
-/// A run of slots skipped while the clock was ahead: only the future ones come again. A run that passed completely
-/// keeps its count.
+/// A run of occurrences skipped while the clock was ahead: only the future ones come again. A run that passed
+/// completely keeps its count.
 #[test]
 fn a_stretch_of_skipped_slots_is_cut_where_now_is() {
     for (back, until, count) in [
@@ -367,8 +367,8 @@ fn a_stretch_of_skipped_slots_is_cut_where_now_is() {
     }
 }
 
-/// The grid of an interval also has slots before its start, if the clock was ahead when the task was created. However
-/// often the clock is set back, the next slot is the next one of the grid.
+/// The grid of an interval also has occurrences before its start, if the clock was ahead when the task was created.
+/// However often the clock is set back, the next occurrence is the next one of the grid.
 #[test]
 fn a_grid_is_the_same_however_often_the_clock_is_set_back() {
     let scene = scene();
@@ -397,8 +397,8 @@ fn what_was_made_by_a_clock_that_was_ahead_begins_when_it_would_have_whatever_is
     }
 }
 
-/// A task gets another schedule while the clock is ahead. Setting the clock back does not change the next slot. After
-/// another change of the task, the time of the first change cannot be told from a requested instant.
+/// A task gets another schedule while the clock is ahead. Setting the clock back does not change the next occurrence.
+/// After another change of the task, the time of the first change cannot be told from a requested instant.
 #[test]
 fn nobody_asked_for_the_time_at_which_a_clock_was_ahead() {
     let scene = scene();
@@ -427,7 +427,7 @@ fn a_task_can_be_run_by_hand_and_goes_with_its_agent() {
     assert_eq!((gone.state, gone.next), (TaskState::Cancelled, None));
 }
 
-/// Records of running slots are kept regardless of age, and so are records that were written late.
+/// Records of running occurrences are kept regardless of age, and so are records that were written late.
 #[test]
 fn records_are_forgotten_by_when_they_were_made() {
     let scene = scene();

@@ -2,7 +2,7 @@ use crate::schedule::run::due;
 use crate::schedule::tests::*;
 use crate::state::OccurrenceId;
 
-/// A slot that was used while the clock was ahead comes again while another one waits. It takes no place in the
+/// An occurrence that was used while the clock was ahead comes again while another one waits. It takes no place in the
 /// backlog.
 #[test]
 fn a_used_slot_does_not_take_the_place_of_one_that_waits() {
@@ -93,7 +93,8 @@ fn a_slot_that_waited_too_long_is_skipped_once_and_so_are_those_after_it() {
     assert_eq!(fires(&scene)[1..], expected);
 }
 
-/// Between a slot of the old schedule and the change there may be slots of the new schedule, which were never intended.
+/// Between an occurrence of the old schedule and the change there may be occurrences of the new schedule, which were
+/// never intended.
 #[test]
 fn a_slot_that_waited_does_not_bring_times_that_the_task_did_not_have_then() {
     let scene = scene();
@@ -111,7 +112,7 @@ fn a_slot_that_waited_does_not_bring_times_that_the_task_did_not_have_then() {
     assert_eq!(slots, ["2026-01-15T13:00:00.000Z", "2026-01-15T14:00:00.000Z", "2026-01-15T15:00:00.000Z"]);
 }
 
-/// Slots that are due but wait for the backlog when the series ends or its schedule changes.
+/// Occurrences that are due but wait for the backlog when the series ends or its schedule changes.
 #[test]
 fn what_was_due_when_its_series_ended_is_skipped() {
     let other = TaskChange { recurrence: Patch::Set("30 * * * *".to_owned()), ..TaskChange::default() };
@@ -169,7 +170,7 @@ fn sweep_without_room(scene: &Scene, when: &str) {
     });
 }
 
-/// The outcomes of slots, with the time zones they came by.
+/// The outcomes of occurrences, with the time zones they came by.
 fn zones(scene: &Scene) -> Vec<(String, String, &'static str)> {
     let mut found = Vec::new();
     scene.done(|tx, _| {
@@ -181,8 +182,8 @@ fn zones(scene: &Scene) -> Vec<(String, String, &'static str)> {
     found
 }
 
-/// At eight in New York the backlog was full. After the move to Los Angeles, the schedule also has a past slot: it was
-/// eight there an hour ago. That slot must not replace the one that was really due.
+/// At eight in New York the backlog was full. After the move to Los Angeles, the schedule also has a past occurrence:
+/// it was eight there an hour ago. That occurrence must not replace the one that was really due.
 #[test]
 fn what_was_due_when_people_moved_stays_what_it_was() {
     for paused in [false, true] {
@@ -207,8 +208,8 @@ fn what_was_due_when_people_moved_stays_what_it_was() {
     }
 }
 
-/// While the task was paused, the newest passed slot was used by a clock that was ahead. The slots before it are
-/// missed, by the old time zone, and the next one follows the new time zone.
+/// While the task was paused, the newest passed occurrence was used by a clock that was ahead. The occurrences before
+/// it are missed, by the old time zone, and the next one follows the new time zone.
 #[test]
 fn what_was_due_when_people_moved_is_missed_if_the_newest_was_used() {
     let scene = scene();
@@ -228,7 +229,7 @@ fn what_was_due_when_people_moved_is_missed_if_the_newest_was_used() {
     assert_eq!(fires(&scene)[0].1, until);
 }
 
-/// A slot that was used while the clock was ahead is not counted among the skipped ones around it.
+/// An occurrence that was used while the clock was ahead is not counted among the skipped ones around it.
 #[test]
 fn what_is_skipped_counts_no_slot_that_was_used() {
     let scene = scene();
@@ -247,8 +248,8 @@ fn what_is_skipped_counts_no_slot_that_was_used() {
     assert!(used(16) && !used(17), "{fires:?}");
 }
 
-/// Missed runs are made up for the slots that came, each by the time zone of its time, however often the time zone
-/// changes while they wait.
+/// Missed runs are made up for the occurrences that came, each by the time zone of its time, however often the time
+/// zone changes while they wait.
 #[test]
 fn all_that_was_due_stays_due_through_moves_and_what_follows_is_by_the_new_zone() {
     let scene = scene();
@@ -271,7 +272,7 @@ fn all_that_was_due_stays_due_through_moves_and_what_follows_is_by_the_new_zone(
     assert_eq!(shown(task(&scene).next), "2026-01-15T17:00:00.000Z");
 }
 
-/// A waiting slot that is too old is skipped together with those behind it, and has no other record.
+/// A waiting occurrence that is too old is skipped together with those behind it, and has no other record.
 #[test]
 fn what_was_kept_and_is_skipped_after_all_waits_no_more() {
     let scene = scene();
@@ -304,7 +305,7 @@ fn a_clock_that_is_set_back_takes_back_what_was_kept_and_has_not_come() {
     assert_eq!(outcomes, running);
 }
 
-/// Future slots that were skipped behind a waiting slot have no record any more.
+/// Future occurrences that were skipped behind a waiting occurrence have no record any more.
 #[test]
 fn a_clock_that_is_set_back_cuts_what_was_skipped_behind_a_slot_that_waits() {
     let scene = scene();
