@@ -39,7 +39,7 @@ use crate::model::voice::{Speech, Transcripts};
 use crate::model::workspace::{Workspace, WorkspaceEvent, WorkspaceKey};
 use crate::model::{
     Awake, card::PromptSubject, channel::BridgeState, channel::ChannelInstance, configure::Settings,
-    connection::Connection, hold_off::RateLimit, journal::JournalEntry, recall::SaidId,
+    connection::Connection, journal::JournalEntry, rate_limit::RateLimit, recall::SaidId,
     session_providers::SessionProviders, take_in::PartialImport, tool::ToolGrant,
 };
 

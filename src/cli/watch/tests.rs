@@ -7,7 +7,7 @@ use ratatui::{Terminal, TerminalOptions, Viewport};
 use super::draw::rows;
 use super::screen::{Command, Key, Mode, Screen, WatchAction};
 use super::view::{DaemonView, Kind, Messages, PromptView, QueueView, SessionView, TaskView, View};
-use crate::model::hold_off::LimitCause;
+use crate::model::rate_limit::LimitCause;
 use crate::model::time::Timestamp;
 
 const NOW: &str = "2026-05-01T12:00:00.000Z";

@@ -10,9 +10,9 @@ use crate::cli::{Failure, approvals, daemon_status, labels, lookup, questions, s
 use crate::config::Paths;
 use crate::console::Rank;
 use crate::model::delivery::OutState;
-use crate::model::hold_off::LimitCause;
 use crate::model::id::SessionId;
 use crate::model::incarnation::{IncarnationId, Phase};
+use crate::model::rate_limit::LimitCause;
 use crate::model::session::{ChatSession, Route};
 use crate::socket::protocol::DaemonStatus;
 use crate::state::{self, Admission, InboxKey, Owned, Read, Reader, Tables, Timed};

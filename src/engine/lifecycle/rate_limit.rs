@@ -3,10 +3,10 @@
 use crate::delivery::notice;
 use crate::lifecycle::retry::Work;
 use crate::model::backoff::Backoff;
-use crate::model::hold_off::{LimitCause, RateLimit};
 use crate::model::id::{AgentId, SessionId};
 use crate::model::message::{Due, MessageState};
 use crate::model::policy::Policy;
+use crate::model::rate_limit::{LimitCause, RateLimit};
 use crate::model::time::Millis;
 use crate::rows::messages;
 use crate::state::{Owned, Timed};

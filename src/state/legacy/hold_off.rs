@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::envelope::Unreadable;
 use crate::model::Timestamp;
-use crate::model::hold_off::{LimitCause, RateLimit};
+use crate::model::rate_limit::{LimitCause, RateLimit};
 use crate::model::time::Awake;
 
 #[derive(Serialize, Deserialize)]

@@ -12,7 +12,6 @@ use crate::model::entity::{
     SenderScope, SessionMode, Skills, TechnicalSkips, Trust, UnknownSenders, User, Verbosity, Wiring,
 };
 use crate::model::halt::{Freeze, StoppedTurn};
-use crate::model::hold_off::{LimitCause, RateLimit};
 use crate::model::id::{
     AgentId, ApprovalId, BodyId, ChangeId, ChatId, ConnectionId, Counted, DropId, JournalId, MessageId, OutboundId,
     QuestionId, SessionId, SkipId, TaskId, ToolGrantId,
@@ -21,6 +20,7 @@ use crate::model::incarnation::{Exit, Incarnation, IncarnationId, Phase, SpecDig
 use crate::model::message::{
     Body, Completion, Drop, Due, Fetch, Hop, Message, MessageKind, MessageState, Reason, Seen, SessionFiles,
 };
+use crate::model::rate_limit::{LimitCause, RateLimit};
 use crate::model::session::{ChatSession, Route, Session, SessionName, SessionSettings};
 use crate::model::spend::{ModelPrice, Price};
 use crate::model::task::{
