@@ -11,7 +11,7 @@ use super::{Done, Failure, labels, offline, print, serve};
 use crate::channel::terminal;
 use crate::clock;
 use crate::config::{Paths, seams};
-use crate::daemon::Wish;
+use crate::daemon::DaemonOptions;
 use crate::daemon::opening::Opening;
 use crate::model::message::Reason;
 use crate::socket::client::{Client, Sender, unexpected};
@@ -114,8 +114,8 @@ pub(super) fn ask(paths: &Paths, agent: &str, question: &str) -> Result<Answered
 
 /// Runs something with a connection to the daemon, which is started for so long if none runs.
 pub(super) fn with_daemon(paths: &Paths, opening: Opening, talk: impl FnOnce(Client) -> Done) -> Done {
-    let wish = Wish { policy: seams::policy(), runtime: None, metrics: None, opening };
-    let here = || serve::Served::start(paths, &wish, serve::EndedBy::Caller).map(|served| (None, Some(served)));
+    let options = DaemonOptions { policy: seams::policy(), runtime: None, metrics: None, opening };
+    let here = || serve::Served::start(paths, &options, serve::EndedBy::Caller).map(|served| (None, Some(served)));
     let (client, own) = offline::daemon_or(paths, |client| (Some(client), None), here)?;
     let connected = client.map_or_else(|| Client::connect(paths), Ok);
     let done = connected.map_err(Failure::from).and_then(talk);

@@ -16,7 +16,7 @@ use super::{Done, Failure, local_owner, log, offline};
 use crate::config::{Paths, seams};
 use crate::crash;
 use crate::daemon::opening::{Installation, Opening};
-use crate::daemon::{Daemon, Error, State, Wish, limits, setup};
+use crate::daemon::{Daemon, DaemonOptions, Error, State, limits, setup};
 use crate::model::configure::{Configure, RuntimeKind};
 use crate::model::entity::Origin;
 use crate::model::input::Input;
@@ -97,8 +97,8 @@ pub(super) fn run(paths: &Paths, args: &RunArgs) -> Done {
             "other machines could read the metrics at {address}: use an address of this machine alone, like 127.0.0.1:9464, or add --metrics-open if that is intended"
         )));
     }
-    let wish = Wish { policy: seams::policy(), runtime, metrics: args.metrics, opening: args.opening() };
-    let start = || Served::start(paths, &wish, EndedBy::Signals).map(Some);
+    let options = DaemonOptions { policy: seams::policy(), runtime, metrics: args.metrics, opening: args.opening() };
+    let start = || Served::start(paths, &options, EndedBy::Signals).map(Some);
     let Some(mut served) = offline::daemon_or(paths, |_| None, start)? else {
         let data = paths.data().display();
         return Err(Failure::Failed(format!("a daemon is already running for {data}: stop it, or use it")));
@@ -138,10 +138,10 @@ impl Signals {
 
 impl Served {
     /// Starts a daemon and its socket, and serves metrics if an address is given.
-    pub(super) fn start(paths: &Paths, wish: &Wish, ended_by: EndedBy) -> Result<Self, Error> {
+    pub(super) fn start(paths: &Paths, options: &DaemonOptions, ended_by: EndedBy) -> Result<Self, Error> {
         limits::prepare().map_err(Error::from)?;
         let tokio = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(Error::Thread)?;
-        let daemon = Daemon::start(paths, wish.clone(), tokio.handle())?;
+        let daemon = Daemon::start(paths, options.clone(), tokio.handle())?;
         for warning in daemon.store().warnings() {
             tracing::warn!("{warning}");
         }

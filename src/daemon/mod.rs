@@ -108,7 +108,7 @@ const GROUP_MAX: usize = 256;
 
 /// Options of a daemon.
 #[derive(Debug, Clone)]
-pub struct Wish {
+pub struct DaemonOptions {
     /// Thresholds and bounds.
     pub policy: Policy,
     /// Runtime for this run only; none means the configured one.
@@ -153,18 +153,18 @@ impl Daemon {
     ///
     /// # Errors
     /// [`Error`], for anything without which a daemon cannot run.
-    pub fn start(paths: &Paths, wish: Wish, tokio: &Handle) -> Result<Arc<Self>, Error> {
-        let store = open_store(paths, wish.opening)?;
-        let doorway = wish.metrics.map(|address| Doorway::take(address, tokio)).transpose()?;
+    pub fn start(paths: &Paths, options: DaemonOptions, tokio: &Handle) -> Result<Arc<Self>, Error> {
+        let store = open_store(paths, options.opening)?;
+        let doorway = options.metrics.map(|address| Doorway::take(address, tokio)).transpose()?;
         let (clock, install) = (Clock::start(store.begin_run()?), format!("{:016x}", store.install()));
         let settings = store.read(|db, txn| db.settings.get(txn, &()))?.unwrap_or_default();
         let (inbox, typing) = (Arc::new(Inbox::default()), Typing::new(&clock));
-        let context = runtime::RuntimeContext { paths, install: &install, settings: &settings, asked: wish.runtime };
+        let context = runtime::RuntimeContext { paths, install: &install, settings: &settings, asked: options.runtime };
         let hearer = Arc::new(given::Hearer::new(&inbox, &typing));
         let Chosen { runtime, choice } = runtime::choose(&context, given::Hearer::events(&hearer))?;
         tracing::info!("runtime: {}, because {}", runtime.name(), choice.why);
         let builds = runtime.builds_images().then(Arc::<Builds>::default);
-        let engine = engine_of(store, wish.policy, paths, builds.as_ref());
+        let engine = engine_of(store, options.policy, paths, builds.as_ref());
         let (engine, stop, files) = (Arc::new(engine), Arc::new(Stop::default()), Files::open(paths)?);
         let (metrics, opener) = (Metrics::new(engine.store(), runtime.name())?, gateway::opener(paths)?);
         let way_out = egress::start(paths, &metrics, &inbox, &opener)?;

@@ -300,7 +300,7 @@ fn the_engine_says_when_something_is_due_next() {
 #[test]
 fn due_work_begins_within_a_second_of_its_time() {
     use hearth::config::Paths;
-    use hearth::daemon::{Daemon, Wish};
+    use hearth::daemon::{Daemon, DaemonOptions};
     use hearth::model::configure::RuntimeKind;
     use hearth::model::policy::Policy;
     let directory = tempfile::tempdir().unwrap();
@@ -308,8 +308,8 @@ fn due_work_begins_within_a_second_of_its_time() {
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let policy = Policy { max_containers: 0, ..Policy::STANDARD };
     let opening = hearth::daemon::opening::Opening::OrNew;
-    let wish = Wish { policy, runtime: Some(RuntimeKind::Process), metrics: None, opening };
-    let daemon = Daemon::start(&paths, wish, tokio.handle()).unwrap();
+    let options = DaemonOptions { policy, runtime: Some(RuntimeKind::Process), metrics: None, opening };
+    let daemon = Daemon::start(&paths, options, tokio.handle()).unwrap();
     let submit = |input| tokio.block_on(daemon.submit(input, false)).unwrap();
     submit(Input::Configure(crate::world::configuration("[[agents]]\nfolder = \"main\"\n")));
     let new = NewTask {

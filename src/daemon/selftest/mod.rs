@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::opening::{Opening, open_store};
-use super::{Daemon, Wish, runtime};
+use super::{Daemon, DaemonOptions, runtime};
 use crate::clock::{self, Clock};
 use crate::config::Paths;
 use crate::config::temp_dir::{Purpose, TempDir};
@@ -109,10 +109,11 @@ type Found = BTreeMap<&'static str, Result<String, String>>;
 pub fn run(kind: RuntimeKind, settings: &Settings) -> Result<Report, Error> {
     let directory = TempDir::create(Purpose::SelfTest)?;
     let paths = Paths::find(Some(&directory.path().join("data")))?;
-    let wish = Wish { policy: Policy::STANDARD, runtime: Some(kind), metrics: None, opening: Opening::Existing };
+    let options =
+        DaemonOptions { policy: Policy::STANDARD, runtime: Some(kind), metrics: None, opening: Opening::Existing };
     furnish(&paths, kind, settings)?;
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let daemon = Daemon::start(&paths, wish, tokio.handle())?;
+    let daemon = Daemon::start(&paths, options, tokio.handle())?;
     let served = {
         let _inside = tokio.enter();
         server::bind(paths.socket()).map(|listener| Serving::start(listener, Arc::clone(&daemon)))
