@@ -46,13 +46,13 @@ pub struct Terminals {
 
 #[derive(Default)]
 struct State {
-    attached: HashMap<Attachment, Seat>,
+    attached: HashMap<Attachment, AttachedTerminal>,
     /// Messages that were sent to terminals and that none has shown.
     unconfirmed: BTreeMap<OutgoingId, Delivery>,
 }
 
 /// One terminal, which receives the messages of its chat and those addressed to its person.
-struct Seat {
+struct AttachedTerminal {
     chat: ForeignId,
     person: ForeignId,
     to: Sender<TerminalEvent>,
@@ -60,7 +60,7 @@ struct Seat {
     given: HashSet<OutgoingId>,
 }
 
-impl Seat {
+impl AttachedTerminal {
     /// Whether it receives messages of an address.
     fn hears(&self, chat: &ForeignId) -> bool {
         self.chat == *chat || self.person == *chat
@@ -76,7 +76,7 @@ impl Seat {
 impl State {
     /// Removes the unconfirmed messages of a chat, if no terminal of it is left.
     fn abandoned(&mut self, chat: &ForeignId) -> Vec<Delivery> {
-        if self.attached.values().any(|seat| seat.hears(chat)) {
+        if self.attached.values().any(|terminal| terminal.hears(chat)) {
             return Vec::new();
         }
         self.unconfirmed
@@ -122,10 +122,10 @@ impl Terminals {
     pub fn attach(&self, chat: ForeignId, person: ForeignId, to: Sender<TerminalEvent>) -> Attachment {
         let attachment = Attachment(self.next.fetch_add(1, Ordering::Relaxed));
         let mut state = self.lock();
-        let mut seat = Seat { chat, person, to, given: HashSet::new() };
-        let open = state.unconfirmed.values().filter(|delivery| seat.hears(&delivery.to.platform_id));
-        if open.cloned().collect::<Vec<_>>().iter().all(|delivery| seat.give(delivery)) {
-            state.attached.insert(attachment, seat);
+        let mut terminal = AttachedTerminal { chat, person, to, given: HashSet::new() };
+        let open = state.unconfirmed.values().filter(|delivery| terminal.hears(&delivery.to.platform_id));
+        if open.cloned().collect::<Vec<_>>().iter().all(|delivery| terminal.give(delivery)) {
+            state.attached.insert(attachment, terminal);
         }
         attachment
     }
@@ -133,9 +133,9 @@ impl Terminals {
     /// Detaches a terminal. If it was the last one of its chat, unconfirmed messages wait for the next one.
     pub fn detach(&self, attachment: Attachment) {
         let mut state = self.lock();
-        let Some(seat) = state.attached.remove(&attachment) else { return };
-        let mut abandoned = state.abandoned(&seat.chat);
-        abandoned.extend(state.abandoned(&seat.person));
+        let Some(terminal) = state.attached.remove(&attachment) else { return };
+        let mut abandoned = state.abandoned(&terminal.chat);
+        abandoned.extend(state.abandoned(&terminal.person));
         drop(state);
         self.absent(abandoned);
     }
@@ -143,8 +143,8 @@ impl Terminals {
     /// Confirms that a terminal showed a message. The first confirmation counts.
     pub fn shown(&self, attachment: Attachment, key: OutgoingId) {
         let mut state = self.lock();
-        if let Some(seat) = state.attached.get_mut(&attachment) {
-            seat.given.remove(&key);
+        if let Some(terminal) = state.attached.get_mut(&attachment) {
+            terminal.given.remove(&key);
         }
         let first = state.unconfirmed.remove(&key);
         drop(state);
@@ -174,7 +174,7 @@ impl Channel for Terminals {
     fn deliver(&self, delivery: Delivery) {
         let chat = delivery.to.platform_id.clone();
         let mut state = self.lock();
-        state.attached.retain(|_, seat| !seat.hears(&chat) || seat.give(&delivery));
+        state.attached.retain(|_, terminal| !terminal.hears(&chat) || terminal.give(&delivery));
         state.unconfirmed.insert(delivery.key, delivery);
         let abandoned = state.abandoned(&chat);
         drop(state);
@@ -185,16 +185,16 @@ impl Channel for Terminals {
         let chat = settled.source.platform_id.clone();
         let mut state = self.lock();
         let told = TerminalEvent::Settled(Box::new(settled));
-        state.attached.retain(|_, seat| seat.chat != chat || seat.to.try_send(told.clone()).is_ok());
+        state.attached.retain(|_, terminal| terminal.chat != chat || terminal.to.try_send(told.clone()).is_ok());
         let abandoned = state.abandoned(&chat);
         drop(state);
         self.absent(abandoned);
     }
 
     fn tool(&self, at: &Address, tool: Option<&str>) {
-        for seat in self.lock().attached.values().filter(|seat| seat.chat == at.platform_id) {
+        for terminal in self.lock().attached.values().filter(|terminal| terminal.chat == at.platform_id) {
             // A terminal that is too slow for its messages does not need tool indicators.
-            drop(seat.to.try_send(TerminalEvent::Tool(tool.map(str::to_owned))));
+            drop(terminal.to.try_send(TerminalEvent::Tool(tool.map(str::to_owned))));
         }
     }
 }
@@ -317,9 +317,9 @@ mod tests {
         terminals.deliver(nth(2));
         assert_eq!(*heard.lock().unwrap(), [2], "it is let go");
         let (to, _shown) = channel(QUEUE);
-        let seat = terminals.attach(chat, person(), to);
+        let terminal = terminals.attach(chat, person(), to);
         terminals.deliver(nth(3));
-        terminals.shown(seat, key(1));
+        terminals.shown(terminal, key(1));
         assert_eq!(*heard.lock().unwrap(), [2, 3]);
     }
 
@@ -327,11 +327,11 @@ mod tests {
     fn a_terminal_that_does_not_read_is_let_go() {
         let (terminals, heard, chat) = terminals();
         let (to, mut never_read) = channel(1);
-        let seat = terminals.attach(chat, person(), to);
+        let terminal = terminals.attach(chat, person(), to);
         terminals.deliver(delivery(1));
         terminals.deliver(delivery(2));
         assert_eq!(heard.lock().unwrap().split_off(0), [(1, DeliveryResult::Absent), (2, DeliveryResult::Absent)]);
-        terminals.shown(seat, key(1));
+        terminals.shown(terminal, key(1));
         assert!(heard.lock().unwrap().is_empty(), "too late");
         assert_eq!(ids(&mut never_read), [1]);
     }
@@ -341,11 +341,11 @@ mod tests {
         let (terminals, heard, chat) = terminals();
         let (to_own, mut own) = channel(QUEUE);
         let (to_other, mut other) = channel(QUEUE);
-        let seat = terminals.attach(chat.clone(), person(), to_own);
+        let terminal = terminals.attach(chat.clone(), person(), to_own);
         terminals.attach(chat, personal("1001").unwrap().platform_id, to_other);
         terminals.deliver(Delivery { to: personal("1000").unwrap(), ..delivery(1) });
         assert_eq!((ids(&mut own), ids(&mut other)), (vec![1], vec![]));
-        terminals.detach(seat);
+        terminals.detach(terminal);
         assert_eq!(heard.lock().unwrap().split_off(0), [(1, DeliveryResult::Absent)]);
         terminals.deliver(Delivery { to: personal("1000").unwrap(), ..delivery(1) });
         assert_eq!(heard.lock().unwrap().split_off(0), [(1, DeliveryResult::Absent)]);
