@@ -78,7 +78,7 @@ pub(crate) fn turn(number: usize, text: &str, used: Vec<ReportedUse>) -> Submiss
         content: RawJson::trusted(format!("{{\"text\":\"{text}\"}}")),
         files: Vec::new(),
         deliver_after: None,
-        wish: RequestedAction::Say,
+        action: RequestedAction::Say,
         request: None,
     };
     let claim = CollectedRecord { record: Record::Claim { seq, incarnation: 1 }, files: vec![format!("ack/{seq}")] };

@@ -20,6 +20,7 @@ use crate::model::id::{OutboundId, SessionId};
 use crate::model::mailbox::{Collection, Hidden, Observation, ObservedWriting};
 use crate::model::secrets::Secrets;
 
+mod action;
 mod blobs;
 mod budget;
 mod clean;
@@ -40,7 +41,6 @@ mod share;
 mod text;
 mod trash;
 mod watch;
-mod wish;
 
 #[cfg(test)]
 mod tests;

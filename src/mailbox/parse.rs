@@ -13,7 +13,7 @@ use crate::model::task::Gated;
 use crate::model::time::{Millis, Timestamp};
 
 use super::cleaner::Cleaner;
-use super::{text, wish};
+use super::{action, text};
 
 /// Upper bound of message numbers, far below 16 digits, so that no agent can use up the numbers of its session.
 const NUMBER_END: u64 = 1_000_000_000_000_000;
@@ -146,13 +146,13 @@ fn said(id: &OutId, message: OutMessage) -> Result<Parsed, String> {
         // An agent never chooses the sender's identity.
         SPEAKER.iter().for_each(|key| drop(content.remove(*key)));
     }
-    let (wish, text) = wish::wish(message.kind, &content);
+    let (action, text) = action::parse(message.kind, &content);
     let raw = Value::Object(content).to_string();
     if raw.len() as u64 > hearth_wire::limits::JSON_BYTES {
         return Err("the content is too large when written out".to_owned());
     }
     let deliver_after = message.deliver_after.as_deref().map(time).transpose()?;
-    let asks = matches!(wish, RequestedAction::Request(_)) || message.kind == OutKind::System;
+    let asks = matches!(action, RequestedAction::Request(_)) || message.kind == OutKind::System;
     let request = message.request_id.or_else(|| asks.then_some(message.id));
     let said = Said {
         wire_id: id.to_string(),
@@ -164,7 +164,7 @@ fn said(id: &OutId, message: OutMessage) -> Result<Parsed, String> {
         content: RawJson::trusted(raw),
         files: Vec::new(),
         deliver_after,
-        wish,
+        action,
         request: request.map(String::from),
     };
     Ok(Parsed { said, is_final: message.is_final, files: message.files })

@@ -161,7 +161,7 @@ pub struct Said {
     /// Not before this time.
     pub deliver_after: Option<Timestamp>,
     /// The action that the agent wants.
-    pub wish: RequestedAction,
+    pub action: RequestedAction,
     /// The name under which the agent waits for the result. Requests to the host always have one.
     pub request: Option<String>,
 }

@@ -313,9 +313,9 @@ fn changes_do_not_wait_for_a_time() {
     say_to(&mut world, 3, Recipient::Reply);
     world.settle();
     let in_a_minute = world.now().wall.plus(Millis::minutes(1));
-    for (number, wish) in [(5, RequestedAction::Edit(3)), (7, RequestedAction::React(3))] {
+    for (number, action) in [(5, RequestedAction::Edit(3)), (7, RequestedAction::React(3))] {
         for (id, deliver_after, refused) in [(number, Some(in_a_minute), true), (number + 8, None, false)] {
-            let change = Said { wish: wish.clone(), deliver_after, ..said(id, 1, Some(2), Recipient::Reply) };
+            let change = Said { action: action.clone(), deliver_after, ..said(id, 1, Some(2), Recipient::Reply) };
             say(&mut world, vec![mid_turn(change)]);
             let last = world.all_outbound().pop().unwrap().1.state;
             assert_eq!(matches!(last, OutState::Refused { .. }), refused, "{id}: {last:?}");
@@ -470,8 +470,8 @@ fn last_words_and_requests() {
     world.outside.running.clear();
     world.put(gone(S, 1, Exit::Code(0)));
     let words = mid_turn(said(3, 1, Some(2), Recipient::Reply));
-    let wish = RequestedAction::Impossible("unknown action `x`".into());
-    let request = mid_turn(Said { wish, request: Some("r1".into()), ..said(5, 1, None, Recipient::Reply) });
+    let action = RequestedAction::Impossible("unknown action `x`".into());
+    let request = mid_turn(Said { action, request: Some("r1".into()), ..said(5, 1, None, Recipient::Reply) });
     world.put(Input::Collected(Collection { session: S, found: vec![words, request], closes: Some(1) }));
     world.settle();
     assert_eq!(shown(&world), ["words 3"]);

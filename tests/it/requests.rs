@@ -234,7 +234,7 @@ fn an_answer_to_an_incarnation_that_is_gone_is_a_message() {
     write(
         &mut world,
         Said {
-            wish: RequestedAction::Impossible("no".into()),
+            action: RequestedAction::Impossible("no".into()),
             request: Some("r".into()),
             ..said(9, 1, None, Recipient::Reply)
         },
@@ -432,10 +432,10 @@ fn a_lost_answer_is_exported_again() {
 fn answers_do_not_pile_up() {
     let mut world = working();
     for number in (3..400).step_by(2) {
-        let wish = RequestedAction::Impossible("no".into());
+        let action = RequestedAction::Impossible("no".into());
         let request = Some(format!("r{number}"));
         let input =
-            world.outside.write(S, vec![mid_turn(Said { wish, request, ..said(number, 1, None, Recipient::Reply) })]);
+            world.outside.write(S, vec![mid_turn(Said { action, request, ..said(number, 1, None, Recipient::Reply) })]);
         world.put(input);
         world.settle();
     }
@@ -443,12 +443,12 @@ fn answers_do_not_pile_up() {
     assert!(reply(&world, "r3").is_none() && reply(&world, "r399").is_some());
 }
 
-fn change(world: &mut World, wish: RequestedAction) -> Option<Result<Value, String>> {
+fn change(world: &mut World, action: RequestedAction) -> Option<Result<Value, String>> {
     let number = world.session(S).next_agent_number();
     write(
         world,
         Said {
-            wish,
+            action,
             text: "new".into(),
             request: Some(format!("e{number}")),
             ..said(number, 1, Some(2), Recipient::Reply)
@@ -470,7 +470,7 @@ fn edits_and_reactions_find_their_message() {
     let (_, react) = outbound(&world, |outbound| matches!(outbound.act, Act::React(_))).unwrap();
     let theirs = ForeignId::new("message", "1").unwrap();
     assert_eq!((react.act, react.text.as_str()), (Act::React(Earlier::Theirs(theirs)), "new"));
-    for (wish, why) in [
+    for (action, why) in [
         (RequestedAction::Edit(2), "Message #2 was sent by someone else: it can be reacted to, not edited"),
         (RequestedAction::React(99), "Message #99 not found"),
         (RequestedAction::Edit(99), "Message #99 not found"),
@@ -479,7 +479,7 @@ fn edits_and_reactions_find_their_message() {
         (RequestedAction::Edit(7), "Message #7 is itself a change of another message"),
         (RequestedAction::React(9), "Message #9 is itself a change of another message"),
     ] {
-        assert_eq!(change(&mut world, wish.clone()), Some(Err(why.into())), "{wish:?}");
+        assert_eq!(change(&mut world, action.clone()), Some(Err(why.into())), "{action:?}");
     }
 }
 
@@ -590,7 +590,7 @@ fn an_answer_to_an_agent_that_is_gone_is_left_nowhere() {
 fn every_request_is_answered() {
     let mut world = working();
     let impossible = || RequestedAction::Impossible("unknown action `x`".into());
-    write(&mut world, Said { wish: impossible(), request: Some("r".into()), ..said(3, 1, None, Recipient::Reply) });
+    write(&mut world, Said { action: impossible(), request: Some("r".into()), ..said(3, 1, None, Recipient::Reply) });
     assert_eq!(reply(&world, "r"), Some(Err("unknown action `x`".into())));
     write(&mut world, Said { request: Some("s".into()), ..said(5, 1, Some(2), Recipient::Reply) });
     assert_eq!(reply(&world, "s"), Some(Ok(json!({"number": 5}))));

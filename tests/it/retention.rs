@@ -373,7 +373,7 @@ fn what_is_still_to_be_edited_is_kept() {
         heard.borrow_mut().push(delivery.act.clone());
         Some(DeliveryResult::NoAdapter)
     });
-    let edit = Said { wish: RequestedAction::Edit(3), ..said(5, 1, None, Recipient::Reply) };
+    let edit = Said { action: RequestedAction::Edit(3), ..said(5, 1, None, Recipient::Reply) };
     let written = world.outside.write(S, vec![mid_turn(edit), end(2, 1, vec![])]);
     world.put(written);
     world.settle();

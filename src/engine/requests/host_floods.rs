@@ -28,7 +28,7 @@ pub(crate) enum Room {
     None,
 }
 
-/// What came of a wish to ask.
+/// Result of a request to ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// A person is asked.

@@ -82,7 +82,7 @@ fn plan(
     let (message, question) = about.unzip();
     let Some(session) = sessions::load(tx, id)? else { return Ok(Err("the session is gone".to_owned())) };
     let done = OutState::Carried { at: tx.now.wall, message: None };
-    let to = match &said.wish {
+    let to = match &said.action {
         RequestedAction::Impossible(why) => return Ok(Err(why.clone())),
         // The target message may be gone by then.
         RequestedAction::Edit(_) | RequestedAction::React(_)
@@ -94,7 +94,7 @@ fn plan(
         RequestedAction::React(number) => return edit(tx, id, &session, To::React, *number),
         RequestedAction::Say | RequestedAction::Request(_) => resolve_target(tx, &session, question, &said.to)?,
     };
-    if let RequestedAction::Request(request) = &said.wish {
+    if let RequestedAction::Request(request) = &said.action {
         let request_name = said.request.clone().unwrap_or_else(|| said.wire_id.clone());
         let asker = Asker { session: id, incarnation: said.incarnation, number: said.number, request: request_name };
         let served = requests::serve(tx, &asker, request.as_ref().clone(), message, to)?;

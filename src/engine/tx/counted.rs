@@ -51,7 +51,7 @@ impl CountedWords {
     }
 
     fn add_said(&mut self, said: &Said) {
-        if matches!(said.wish, RequestedAction::Say | RequestedAction::Edit(_)) {
+        if matches!(said.action, RequestedAction::Say | RequestedAction::Edit(_)) {
             let files = said.files.iter().map(|file| source::file_name(&file.kept));
             self.add(source::of_answer_text(&said.text, files));
         }

@@ -99,7 +99,7 @@ fn the_golden_requests_are_understood() {
     let (asked, packages, server, agent) =
         (said("out-question.json"), said("out-packages.json"), said("out-server.json"), said("out-agent.json"));
     assert_eq!(asked.request.as_deref(), Some("rq-21"));
-    let request = |said: Said| match said.wish {
+    let request = |said: Said| match said.action {
         RequestedAction::Request(request) => *request,
         other => panic!("{other:?}"),
     };
@@ -108,8 +108,8 @@ fn the_golden_requests_are_understood() {
     assert!(matches!(request(server), Request::AddMcpServer(server) if server.env.len() == 2));
     assert!(matches!(request(agent), Request::CreateAgent { name, .. } if name == "Research Bot"));
     let (edit, reaction, tasks) = (said("out-edit.json"), said("out-reaction.json"), said("out-request.json"));
-    assert_eq!((edit.wish, edit.text.as_str(), edit.request), (RequestedAction::Edit(13), "better", None));
-    assert_eq!((reaction.wish, reaction.text.as_str()), (RequestedAction::React(12), "thumbs_up"));
+    assert_eq!((edit.action, edit.text.as_str(), edit.request), (RequestedAction::Edit(13), "better", None));
+    assert_eq!((reaction.action, reaction.text.as_str()), (RequestedAction::React(12), "thumbs_up"));
     assert_eq!(reaction.request.as_deref(), Some("rq-31"));
     assert!(matches!(request(tasks), Request::Tasks(TaskRequest::List(None))));
 }

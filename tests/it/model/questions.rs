@@ -224,8 +224,8 @@ impl Pair {
             timeout: Millis::seconds(seconds),
         });
         let words = said(number, self.desk.live, Some(2), Recipient::Reply);
-        let wish = RequestedAction::Request(Box::new(request));
-        let words = Said { wish, request: Some(number.to_string()), ..words };
+        let action = RequestedAction::Request(Box::new(request));
+        let words = Said { action, request: Some(number.to_string()), ..words };
         let input = self.world.outside.write(S, vec![mid_turn(words)]);
         self.world.put(input);
         self.desk.ask(title, number, seconds);

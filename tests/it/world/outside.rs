@@ -415,7 +415,7 @@ pub(crate) fn said(number: u64, incarnation: u32, in_reply_to: Option<u64>, to: 
         text,
         files: vec![],
         deliver_after: None,
-        wish: RequestedAction::Say,
+        action: RequestedAction::Say,
         request: None,
     }
 }

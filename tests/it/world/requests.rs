@@ -70,8 +70,8 @@ pub(crate) fn ask_in(world: &mut World, session: SessionId, name: &str, request:
 pub(crate) fn ask_about(world: &mut World, session: SessionId, about: Option<u64>, name: &str, request: Request) {
     let number = world.session(session).next_agent_number();
     let live = world.session(session).live.unwrap();
-    let wish = RequestedAction::Request(Box::new(request));
-    let said = Said { wish, request: Some(name.into()), ..said(number, live, about, Recipient::Reply) };
+    let action = RequestedAction::Request(Box::new(request));
+    let said = Said { action, request: Some(name.into()), ..said(number, live, about, Recipient::Reply) };
     let input = world.outside.write(session, vec![mid_turn(said)]);
     world.put(input);
     world.settle();

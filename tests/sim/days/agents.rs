@@ -113,8 +113,8 @@ impl Sim {
         let option = |word: &str| CardOption { label: word.into(), chosen: word.into(), value: word.into() };
         let before = words.number.saturating_sub(2 + 2 * self.chance.next(3));
         let request = match self.chance.next(13) {
-            0 => return Said { wish: RequestedAction::Edit(before), ..words },
-            1 => return Said { wish: RequestedAction::React(before), ..words },
+            0 => return Said { action: RequestedAction::Edit(before), ..words },
+            1 => return Said { action: RequestedAction::React(before), ..words },
             2 | 3 => Request::Question(NewQuestion {
                 title: "Deploy?".into(),
                 body: "To production".into(),
@@ -146,7 +146,7 @@ impl Sim {
             }
         };
         let name = format!("r{}", words.number);
-        Said { wish: RequestedAction::Request(Box::new(request)), request: Some(name), ..words }
+        Said { action: RequestedAction::Request(Box::new(request)), request: Some(name), ..words }
     }
 
     /// Files appear in a mailbox; mostly they are collected at once.

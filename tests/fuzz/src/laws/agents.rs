@@ -49,7 +49,7 @@ fn posted(mut post: Value) {
     let file = serde_json::to_vec(&post).expect("a value can be written");
     match judge("out/3-33-12.json", &file) {
         Ok(Judged::Said(said, false)) => {
-            if let RequestedAction::Impossible(why) = said.wish {
+            if let RequestedAction::Impossible(why) = said.action {
                 assert!(!why.is_empty(), "{post}");
             }
         }

@@ -38,7 +38,7 @@ const EMOJI_CHARS: usize = 64;
 type Fields = Map<String, Value>;
 
 /// The action, and the text that goes with it.
-pub(super) fn wish(kind: OutKind, content: &Fields) -> (RequestedAction, String) {
+pub(super) fn parse(kind: OutKind, content: &Fields) -> (RequestedAction, String) {
     let wanted = match (kind, string(content, "operation"), string(content, "type")) {
         (OutKind::System, _, _) => {
             request(content).map(|request| (RequestedAction::Request(Box::new(request)), String::new()))

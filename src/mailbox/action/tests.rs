@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn wish_of(kind: OutKind, content: Value) -> (RequestedAction, String) {
-    wish(kind, content.as_object().unwrap())
+fn action_of(kind: OutKind, content: Value) -> (RequestedAction, String) {
+    parse(kind, content.as_object().unwrap())
 }
 
 fn asked(content: Value) -> Result<Request, String> {
-    match wish_of(OutKind::System, content) {
+    match action_of(OutKind::System, content) {
         (RequestedAction::Request(request), _) => Ok(*request),
         (RequestedAction::Impossible(why), _) => Err(why),
         other => panic!("{other:?}"),
@@ -32,8 +32,8 @@ fn questions_are_normalised() {
         [option_of("Yes", "Yes", "Yes"), option_of("No", "❌ No", "no"), option_of("Later", "Later", "Later")];
     assert_eq!(question.options, options);
     let by_peer = json!({"type": "ask_question", "questionId": "q", "title": "T", "question": "Q", "options": ["a"]});
-    let (wish, _) = wish_of(OutKind::ChatSdk, by_peer);
-    let RequestedAction::Request(request) = wish else { panic!() };
+    let (action, _) = action_of(OutKind::ChatSdk, by_peer);
+    let RequestedAction::Request(request) = action else { panic!() };
     assert!(matches!(*request, Request::Question(question) if question.timeout == Millis::seconds(300)));
 }
 
@@ -145,7 +145,7 @@ fn every_wrong_request_says_why() {
 
 #[test]
 fn edits_and_reactions_name_a_number() {
-    let of = |content| wish_of(OutKind::ChatSdk, content);
+    let of = |content| action_of(OutKind::ChatSdk, content);
     let edit = |content: Value| {
         json!({"operation": "edit"})
             .as_object()
@@ -175,13 +175,16 @@ fn edits_and_reactions_name_a_number() {
         RequestedAction::Impossible("unknown operation `explode`".into())
     );
     // A chat message may have any fields: only fields of platform payloads are examined.
-    assert_eq!(wish_of(OutKind::Chat, json!({"operation": "edit", "text": "hi"})), (RequestedAction::Say, "hi".into()));
+    assert_eq!(
+        action_of(OutKind::Chat, json!({"operation": "edit", "text": "hi"})),
+        (RequestedAction::Say, "hi".into())
+    );
 }
 
 /// NanoClaw's cards on channels that show only text: no content of the card is lost.
 #[test]
 fn cards_have_a_text() {
-    let of = |content| wish_of(OutKind::ChatSdk, content);
+    let of = |content| action_of(OutKind::ChatSdk, content);
     let card = json!({"title": "T", "description": "D", "children": ["one", {"text": "two"}, {"image": "x"}, 7, ""],
         "actions": [{"label": "Open", "url": "https://example.org"}, {"label": "No-link"}]});
     for (content, text) in [
@@ -229,7 +232,7 @@ proptest::proptest! {
     ) {
         let mut content: Fields = fields.into_iter().collect();
         content.insert("action".to_owned(), action.into());
-        match wish(OutKind::System, &content) {
+        match parse(OutKind::System, &content) {
             (RequestedAction::Impossible(why), text) => proptest::prop_assert!(!why.is_empty() && text.is_empty()),
             (RequestedAction::Request(request), _) => match *request {
                 Request::Question(question) => {
