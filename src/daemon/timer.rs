@@ -31,11 +31,11 @@ pub(super) fn start(daemon: &Arc<Daemon>) -> Result<(), Error> {
             }
             daemon.take_in(watch.look());
             daemon.inbox.push(Item::of(Input::Sweep(daemon.workers.look())));
-            daemon.tend_store();
+            daemon.maintain_store();
             let now = daemon.clock.now().awake;
             if now.since(housekeeping) >= HOUSEKEEPING {
                 housekeeping = now;
-                daemon.keep_house();
+                daemon.run_housekeeping();
                 daemon.look_at_channels(&mut outages);
             }
         }
@@ -65,7 +65,7 @@ impl Daemon {
     /// LMDB does not reuse pages that were freed after the oldest read transaction began. The slot of a dead reader
     /// never ends, so under load the file grows by megabytes each second. Without the reserve, an agent could not
     /// report the end of its turn on a full disk.
-    fn tend_store(&self) {
+    fn maintain_store(&self) {
         let store = self.engine.store();
         match store.clear_stale_readers().and_then(|_| store.share_reserve()) {
             Ok(true) => tracing::warn!("the disk is full: half of the reserve is released for agents' output"),
@@ -74,7 +74,7 @@ impl Daemon {
         }
     }
 
-    fn keep_house(&self) {
+    fn run_housekeeping(&self) {
         if let Err(error) = self.engine.store().restore_reserve() {
             tracing::warn!(%error, "cannot restore the store's reserve");
         }

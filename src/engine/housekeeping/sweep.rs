@@ -39,10 +39,10 @@ pub(crate) fn sweep(tx: &mut Tx<'_, '_>, observations: &[Observation]) -> Result
         fetch::due,
         speech::due,
         budget::go_on,
-        ripen_messages,
+        queue_due_messages,
         capacity::dispatch_waiting,
         replies::again,
-        ripen_outbound,
+        enqueue_due_outbound,
         attempt_again,
         pending::due,
         threads::expire,
@@ -141,7 +141,7 @@ fn judge(tx: &mut Tx<'_, '_>, id: IncarnationId, beat: Option<Beat>) -> Result<(
 }
 
 /// Queues messages whose time has come or whose backoff is over.
-fn ripen_messages(tx: &mut Tx<'_, '_>) -> Result<()> {
+fn queue_due_messages(tx: &mut Tx<'_, '_>) -> Result<()> {
     let limit = tx.policy.rows_per_input / 4;
     let past_all_ids = MessageId::new(u64::MAX);
     let later = tx.db.scheduled_messages.collect_range(tx, ..=Timed { at: tx.now.wall, id: past_all_ids }, limit)?;
@@ -149,12 +149,12 @@ fn ripen_messages(tx: &mut Tx<'_, '_>) -> Result<()> {
         tx.db.messages_in_backoff.collect_range(tx, ..=Timed { at: tx.now.awake, id: past_all_ids }, limit)?;
     let ids = later.into_iter().map(|(key, ())| key.id).chain(retries.into_iter().map(|(key, ())| key.id));
     for id in ids.collect::<Vec<_>>() {
-        tx.isolated(|tx| ripen(tx, id))?;
+        tx.isolated(|tx| queue_due(tx, id))?;
     }
     Ok(())
 }
 
-fn ripen(tx: &mut Tx<'_, '_>, id: MessageId) -> Result<()> {
+fn queue_due(tx: &mut Tx<'_, '_>, id: MessageId) -> Result<()> {
     if messages::is_awaited(tx, id)? {
         return messages::park(tx, id);
     }
@@ -163,7 +163,7 @@ fn ripen(tx: &mut Tx<'_, '_>, id: MessageId) -> Result<()> {
 }
 
 /// Puts outgoing messages whose time has come into their queues.
-fn ripen_outbound(tx: &mut Tx<'_, '_>) -> Result<()> {
+fn enqueue_due_outbound(tx: &mut Tx<'_, '_>) -> Result<()> {
     let due = Timed { at: tx.now.wall, id: OutboundId::new(u64::MAX) };
     for (Timed { id, .. }, ()) in tx.db.scheduled_outbound.collect_range(tx, ..=due, tx.policy.rows_per_input / 4)? {
         tx.isolated(|tx| {
