@@ -91,14 +91,14 @@ pub type Result<T> = std::result::Result<T, state::Error>;
 pub fn hooks(tx: &mut Tx<'_, '_>, hook: Hook<'_>) -> Result<()> {
     match hook {
         Hook::TaskRunEnded { slot, message, state } => schedule::run_ended::over(tx, slot, message, state),
-        Hook::PromptEnded { matter: PromptSubject::Approval(id), prompt, outcome } => {
+        Hook::PromptEnded { subject: PromptSubject::Approval(id), prompt, outcome } => {
             approvals::send::card_settled(tx, id, prompt, outcome)
         }
-        Hook::PromptEnded { matter: PromptSubject::Question(id), prompt, outcome } => {
+        Hook::PromptEnded { subject: PromptSubject::Question(id), prompt, outcome } => {
             requests::questions::card_settled(tx, id, prompt, outcome)
         }
         // A skip's message reports its end through `OutboundEnded`, no matter whether it is a card or a notice.
-        Hook::PromptEnded { matter: PromptSubject::Skip(_), .. } => Ok(()),
+        Hook::PromptEnded { subject: PromptSubject::Skip(_), .. } => Ok(()),
         // Without anyone to ask, the messages wait for the next period.
         Hook::BudgetSpent(request) => approvals::ask::ask(tx, ApprovalSubject::Budget(request)).map(drop),
         Hook::MessageEnded { session, message } => decisions::tools::message_ended(tx, session, message),

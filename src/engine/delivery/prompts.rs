@@ -100,11 +100,11 @@ pub(crate) fn settled(tx: &mut Tx<'_, '_>, id: OutboundId, outbound: &Outbound) 
     };
     let ours = outbound.author == Author::Hearth;
     let Some(key) = key(id, outbound).filter(|_| ours) else { return Ok(()) };
-    let Some(matter) = tx.db.open_prompts.get(tx, &key)? else { return Ok(()) };
+    let Some(subject) = tx.db.open_prompts.get(tx, &key)? else { return Ok(()) };
     if outcome.is_err() {
         tx.db.open_prompts.delete(tx, &key)?;
     }
-    tx.call(Hook::PromptEnded { matter, prompt: id, outcome })
+    tx.call(Hook::PromptEnded { subject, prompt: id, outcome })
 }
 
 fn ask_with(tx: &mut Tx<'_, '_>, matter: PromptSubject, outbound: Outbound) -> Result<OutboundId> {

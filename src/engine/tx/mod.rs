@@ -82,8 +82,7 @@ pub enum Hook<'a> {
     },
     /// A message that asks people a question was delivered, or failed for the given reason.
     PromptEnded {
-        /// The subject of the question.
-        matter: PromptSubject,
+        subject: PromptSubject,
         prompt: OutboundId,
         outcome: std::result::Result<(), &'a str>,
     },
