@@ -25,7 +25,7 @@ pub(super) struct ChannelContext {
     /// Typing indicators, which are told the results of deliveries.
     pub(super) typing: Arc<Typing>,
     /// Settles the files of submitted messages.
-    pub(super) fates: BlobGuard,
+    pub(super) blob_guard: BlobGuard,
     /// Counts deliveries.
     pub(super) metrics: Arc<Metrics>,
     /// Values that agents must not send anywhere.

@@ -42,7 +42,7 @@ pub(super) struct ChannelIngress {
     reports: Arc<DeliveryReports>,
     engine: Arc<Engine>,
     typing: Arc<Typing>,
-    fates: BlobGuard,
+    blob_guard: BlobGuard,
     codes: Codes,
     metrics: Arc<Metrics>,
 }
@@ -56,7 +56,7 @@ impl ChannelIngress {
             reports: Arc::clone(&context.reports),
             engine: Arc::clone(&context.engine),
             typing: Arc::clone(&context.typing),
-            fates: context.fates.clone(),
+            blob_guard: context.blob_guard.clone(),
             codes,
             metrics: Arc::clone(&context.metrics),
         }
@@ -79,7 +79,7 @@ impl ChannelIngress {
         }
         let heard = heard.await;
         if let Ok(heard) = &heard {
-            self.fates.settle(files, heard);
+            self.blob_guard.settle(files, heard);
         }
         match heard {
             Ok(Ok(Reply::Refused(refusal))) if refusal.code == Reason::StoreFull.as_str() => {
@@ -170,7 +170,7 @@ impl Ingress for ChannelIngress {
     }
 
     fn keep(&self, bytes: Vec<u8>) -> Pending<'_, Result<Result<BlobId, String>, NotTaken>> {
-        let (files, engine) = (self.fates.files().clone(), Arc::clone(&self.engine));
+        let (files, engine) = (self.blob_guard.files().clone(), Arc::clone(&self.engine));
         Box::pin(async move {
             let kept = tokio::task::spawn_blocking(move || files.keep(engine.store(), &bytes)).await;
             match kept {

@@ -142,7 +142,7 @@ pub struct Daemon {
     announcer: Announcer,
     metrics: Arc<Metrics>,
     files: Files,
-    fates: BlobGuard,
+    blob_guard: BlobGuard,
     /// Held while an event with files is read.
     reading: Mutex<()>,
     engine_thread: Mutex<Option<JoinHandle<()>>>,
@@ -189,7 +189,7 @@ impl Daemon {
             engine: Arc::clone(&engine),
             bridges: bridges::Bridges::new(paths, tokio),
             typing: Arc::clone(&typing),
-            fates: BlobGuard::new(&files, &removals),
+            blob_guard: BlobGuard::new(&files, &removals),
             metrics: Arc::clone(&metrics),
             known: Arc::clone(opener.known()),
         };
@@ -213,7 +213,7 @@ impl Daemon {
             way_out,
             announcer: Announcer::of_the_system(),
             metrics,
-            fates: BlobGuard::new(&files, &removals),
+            blob_guard: BlobGuard::new(&files, &removals),
             files,
             reading: Mutex::default(),
             engine_thread: Mutex::default(),
@@ -359,7 +359,7 @@ impl Daemon {
             self.inbox.push(item);
         }
         let heard = heard.await.map_err(|_| "the daemon is stopping".to_owned())?;
-        self.fates.settle(files, &heard);
+        self.blob_guard.settle(files, &heard);
         heard
     }
 
