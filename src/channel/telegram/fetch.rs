@@ -25,15 +25,15 @@ pub(super) struct Fetcher {
     pub(super) intake: Arc<dyn Ingress>,
     /// Slots for files in memory.
     pub(super) places: Arc<Semaphore>,
-    pub(super) under_way: Mutex<HashMap<BodyId, AbortHandle>>,
+    pub(super) in_flight: Mutex<HashMap<BodyId, AbortHandle>>,
 }
 
 impl Fetcher {
     /// Starts fetching, unless these files are already being fetched. Returns at once.
     pub(super) fn begin(self: &Arc<Self>, fetch: Fetch, handle: &Handle) {
-        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        under_way.retain(|_, task| !task.is_finished());
-        under_way.entry(fetch.body).or_insert_with(|| {
+        let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        in_flight.retain(|_, task| !task.is_finished());
+        in_flight.entry(fetch.body).or_insert_with(|| {
             let fetcher = Arc::clone(self);
             handle.spawn(async move { fetcher.run(fetch).await }).abort_handle()
         });
@@ -41,8 +41,8 @@ impl Fetcher {
 
     /// Cancels fetches in progress. Hearth asks a later adapter again.
     pub(super) fn stop(&self) {
-        let under_way = std::mem::take(&mut *self.under_way.lock().unwrap_or_else(PoisonError::into_inner));
-        under_way.into_values().for_each(|task| task.abort());
+        let in_flight = std::mem::take(&mut *self.in_flight.lock().unwrap_or_else(PoisonError::into_inner));
+        in_flight.into_values().for_each(|task| task.abort());
     }
 
     async fn run(&self, Fetch { body, mut files, .. }: Fetch) {

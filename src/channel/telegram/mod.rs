@@ -1,7 +1,7 @@
 //! A bot of the Telegram Bot API, by long polling.
 //!
 //! Inbound (`poll`): an update is confirmed to Telegram, by requesting later ones, only after its content is committed.
-//! Updates of one chat are processed in order, different chats in parallel (`under_way`). After a crash Telegram sends
+//! Updates of one chat are processed in order, different chats in parallel (`in_flight`). After a crash Telegram sends
 //! updates again, and Hearth recognizes their message ids. `event` has the mapping.
 //!
 //! Outbound (`queues`): one queue per chat. Telegram has no idempotency key, so a message may arrive twice if the
@@ -41,6 +41,7 @@ mod event;
 mod fetch;
 mod hand;
 mod identify;
+mod in_flight;
 mod judge;
 mod line;
 mod markup;
@@ -54,7 +55,6 @@ mod send;
 #[cfg(test)]
 mod tests;
 mod typing;
-mod under_way;
 mod wire;
 
 pub use api::{Failure, Unusable};
@@ -144,7 +144,7 @@ fn start_with(
         api: Arc::clone(&api),
         intake: Arc::clone(&intake),
         places: Arc::clone(&files),
-        under_way: Mutex::default(),
+        in_flight: Mutex::default(),
     });
     let poller = Poller {
         channel: setup.name.clone(),

@@ -14,8 +14,8 @@ use tokio::sync::Semaphore;
 use super::super::intake::Ingress;
 use super::api::{Api, Failure};
 use super::hand::Hand;
+use super::in_flight::{AT_MOST, InFlight};
 use super::line::{ChannelHealth, State};
-use super::under_way::{AT_MOST, UnderWay};
 use super::wire::{Numbered, Update, User};
 use super::{Times, log_line};
 use crate::model::address::ChannelName;
@@ -36,7 +36,7 @@ pub(super) struct Poller {
 
 /// The position in the stream of updates.
 struct PollUrl {
-    under_way: UnderWay,
+    in_flight: InFlight,
     /// How many unknown updates to request.
     limit: usize,
     /// Failures since the last success.
@@ -46,7 +46,7 @@ struct PollUrl {
 impl Poller {
     /// Runs forever.
     pub(super) async fn run(self) {
-        let mut place = PollUrl { under_way: UnderWay::default(), limit: AT_MOST, failures: 0 };
+        let mut place = PollUrl { in_flight: InFlight::default(), limit: AT_MOST, failures: 0 };
         loop {
             let me = match self.api.call::<User>("getMe", &json!({})).await {
                 Ok(me) => {
@@ -74,7 +74,7 @@ impl Poller {
             times: self.times,
         });
         loop {
-            for error in place.under_way.wait(self.times.again).await {
+            for error in place.in_flight.wait(self.times.again).await {
                 tracing::error!(channel = %self.channel, %error, "cannot accept an update");
             }
             match self.updates(place).await {
@@ -103,7 +103,7 @@ impl Poller {
     }
 
     async fn updates(&self, place: &mut PollUrl) -> Result<Vec<Box<RawValue>>, Failure> {
-        let (offset, known) = (place.under_way.offset(), place.under_way.unconfirmed());
+        let (offset, known) = (place.in_flight.offset(), place.in_flight.unconfirmed());
         // The first request after a failure returns at once, to learn that the connection is back. So does one whose
         // answer contains known updates.
         let waits = self.line.is_up() && known == 0;
@@ -122,7 +122,7 @@ impl Poller {
         for raw in updates {
             let Ok(Numbered { update_id: number }) = serde_json::from_str(raw.get()) else { continue };
             sound = true;
-            if !place.under_way.is_news(number) {
+            if !place.in_flight.is_news(number) {
                 continue;
             }
             let update = match serde_json::from_str::<Update>(raw.get()) {
@@ -137,7 +137,7 @@ impl Poller {
                 }
             };
             let (hand, chat) = (Arc::clone(hand), update.as_ref().map_or(0, Update::chat));
-            place.under_way.begin(number, chat, async move {
+            place.in_flight.begin(number, chat, async move {
                 if let Some(update) = update {
                     hand.take(number, update).await;
                 }

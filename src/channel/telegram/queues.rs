@@ -44,7 +44,7 @@ pub(super) struct OutgoingQueues {
 struct State {
     chats: HashMap<ForeignId, VecDeque<Job>>,
     /// Deliveries in progress or queued, with the newest attempt of each.
-    under_way: HashMap<OutboundId, Attempt>,
+    in_flight: HashMap<OutboundId, Attempt>,
     memory: Memory,
 }
 
@@ -88,7 +88,7 @@ impl OutgoingQueues {
         let patience = Box::pin(tokio::time::sleep(self.times.patience));
         let chat = delivery.to.platform_id.clone();
         let mut state = self.lock();
-        if state.under_way.insert(delivery.id, delivery.attempt).is_some() {
+        if state.in_flight.insert(delivery.id, delivery.attempt).is_some() {
             return;
         }
         let job = Job { delivery, patience };
@@ -116,7 +116,7 @@ impl OutgoingQueues {
             let attempt = tokio::spawn(async move { queues.attempt(&mut job).await });
             let result = attempt.await.unwrap_or_else(|error| DeliveryResult::Uncertain(error.to_string()));
             // Removed before the outcome is reported, because the engine may then request the delivery again.
-            let newest = self.lock().under_way.remove(&id).unwrap_or(first);
+            let newest = self.lock().in_flight.remove(&id).unwrap_or(first);
             self.intake.outcome(id, newest, result);
         }
     }

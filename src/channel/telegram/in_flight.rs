@@ -15,7 +15,7 @@ pub(super) const AT_MOST: usize = 100;
 
 /// Updates in progress, in order within each chat. Dropping this cancels them.
 #[derive(Default)]
-pub(super) struct UnderWay {
+pub(super) struct InFlight {
     /// All unconfirmed updates, by number.
     heard: BTreeMap<i64, AbortHandle>,
     /// Signals the end of the last update of each chat.
@@ -25,7 +25,7 @@ pub(super) struct UnderWay {
     next: i64,
 }
 
-impl UnderWay {
+impl InFlight {
     /// The first unfinished update. Requesting updates from this number confirms all before it.
     pub(super) fn offset(&mut self) -> i64 {
         while let Some(first) = self.heard.first_entry().filter(|first| first.get().is_finished()) {
@@ -93,7 +93,7 @@ mod tests {
     /// The processed updates, in order, and gates that let updates proceed.
     #[derive(Default)]
     struct Bench {
-        under_way: UnderWay,
+        in_flight: InFlight,
         taken: Arc<Mutex<Vec<i64>>>,
         gates: BTreeMap<i64, oneshot::Sender<()>>,
     }
@@ -104,7 +104,7 @@ mod tests {
             let (open, gate) = oneshot::channel();
             self.gates.insert(number, open);
             let taken = Arc::clone(&self.taken);
-            self.under_way.begin(number, chat, async move {
+            self.in_flight.begin(number, chat, async move {
                 gate.await.unwrap();
                 taken.lock().unwrap().push(number);
             });
@@ -115,7 +115,7 @@ mod tests {
             for number in numbers {
                 self.gates.remove(number).unwrap().send(()).unwrap();
             }
-            self.under_way.wait(SOON).await.len()
+            self.in_flight.wait(SOON).await.len()
         }
 
         fn taken(&self) -> Vec<i64> {
@@ -126,22 +126,22 @@ mod tests {
     #[tokio::test]
     async fn nothing_behind_one_that_is_not_taken_in_is_confirmed() {
         let mut bench = Bench::default();
-        assert_eq!(bench.under_way.offset(), 0);
+        assert_eq!(bench.in_flight.offset(), 0);
         for (number, chat) in [(10, 1), (12, 2), (13, 3)] {
             bench.begin(number, chat);
         }
         bench.open(&[12]).await;
-        assert_eq!((bench.taken(), bench.under_way.offset(), bench.under_way.unconfirmed()), (vec![12], 10, 3));
-        assert!(!bench.under_way.is_news(12), "it comes again as long as it is not confirmed");
+        assert_eq!((bench.taken(), bench.in_flight.offset(), bench.in_flight.unconfirmed()), (vec![12], 10, 3));
+        assert!(!bench.in_flight.is_news(12), "it comes again as long as it is not confirmed");
         bench.open(&[10]).await;
-        assert_eq!((bench.under_way.offset(), bench.under_way.unconfirmed()), (13, 1));
+        assert_eq!((bench.in_flight.offset(), bench.in_flight.unconfirmed()), (13, 1));
         bench.open(&[13]).await;
-        assert_eq!((bench.under_way.offset(), bench.under_way.unconfirmed()), (14, 0));
+        assert_eq!((bench.in_flight.offset(), bench.in_flight.unconfirmed()), (14, 0));
         // After a week without updates Telegram begins with any number, which may be a lower one.
-        assert!(bench.under_way.is_news(5));
+        assert!(bench.in_flight.is_news(5));
         bench.begin(5, 1);
         bench.open(&[5]).await;
-        assert_eq!((bench.under_way.offset(), bench.under_way.last.len()), (6, 0));
+        assert_eq!((bench.in_flight.offset(), bench.in_flight.last.len()), (6, 0));
     }
 
     #[tokio::test]
@@ -149,11 +149,11 @@ mod tests {
         let mut bench = Bench::default();
         bench.begin(1, 7);
         bench.begin(2, 7);
-        bench.under_way.begin(3, 7, async { panic!("as the test wants") });
+        bench.in_flight.begin(3, 7, async { panic!("as the test wants") });
         bench.begin(4, 7);
         assert_eq!((bench.open(&[2, 4]).await, bench.taken()), (0, vec![]));
         assert_eq!((bench.open(&[1]).await, bench.taken()), (1, vec![1, 2, 4]));
-        assert_eq!(bench.under_way.offset(), 5);
+        assert_eq!(bench.in_flight.offset(), 5);
     }
 
     #[tokio::test]
@@ -166,11 +166,11 @@ mod tests {
             bench.gates.remove(number).unwrap().send(()).unwrap();
         }
         assert!(
-            tokio::time::timeout(SOON * 4, bench.under_way.wait(SOON)).await.is_err(),
+            tokio::time::timeout(SOON * 4, bench.in_flight.wait(SOON)).await.is_err(),
             "the first one holds them all"
         );
-        assert_eq!((bench.taken().len(), bench.under_way.offset()), (rest.len(), 0));
+        assert_eq!((bench.taken().len(), bench.in_flight.offset()), (rest.len(), 0));
         bench.open(&[0]).await;
-        assert_eq!(bench.under_way.offset(), many);
+        assert_eq!(bench.in_flight.offset(), many);
     }
 }
