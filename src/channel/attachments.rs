@@ -46,7 +46,7 @@ impl Arrived {
     /// agent. If `keep` returns an error, the event must not be received.
     ///
     /// # Errors
-    /// That of `keep`.
+    /// The error of `keep`.
     pub fn keep<E>(
         mut self,
         mut keep: impl FnMut(Vec<u8>) -> Result<Result<BlobId, String>, E>,

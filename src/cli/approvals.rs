@@ -86,7 +86,7 @@ struct ApprovalJson {
     kind: &'static str,
     /// Everything that an approval puts into effect, as text.
     about: String,
-    /// The same as structured data for requests of agents; otherwise null.
+    /// What an approval puts into effect, as data, for requests of agents; otherwise null.
     request: Option<serde_json::Value>,
     /// The beginning of `about`, for lists.
     #[serde(skip)]

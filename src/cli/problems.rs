@@ -94,7 +94,7 @@ pub(super) fn held_off(db: &Tables, txn: &Read<'_>) -> Result<Vec<RateLimitedAge
     Ok(found)
 }
 
-/// Those of them that get no work, because no other provider works instead.
+/// Rate-limited agents that get no work, because no other provider works instead.
 pub(super) fn waiting_agents(db: &Tables, txn: &Read<'_>) -> Result<Vec<RateLimitedAgent>, state::Error> {
     let mut found = held_off(db, txn)?;
     found.retain(RateLimitedAgent::stops_work);

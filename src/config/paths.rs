@@ -56,7 +56,7 @@ pub enum BadPlace {
         /// The change that closes it.
         mend: &'static str,
     },
-    /// The same for a directory of the system, which other programs need as it is.
+    /// A directory of the system is open to others; it cannot be closed, because other programs need it as it is.
     #[error("{path} is open to others (its mode is {mode:04o}): choose a directory of Hearth's own with --data")]
     OpenSystem { path: String, mode: u32 },
     /// Not a directory: a file, a dangling link, a device.

@@ -374,7 +374,7 @@ impl Listening {
     /// Serves pages until the future is dropped or the daemon stops.
     ///
     /// # Errors
-    /// Those of the listener.
+    /// Errors of the listener.
     pub async fn serve(self, host: Arc<dyn Host>, views: Arc<dyn Views>) -> std::io::Result<()> {
         let mut changes = host.changes();
         let router = serve::router(self.site, host, views);

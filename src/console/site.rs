@@ -16,9 +16,9 @@ pub(super) struct Site {
 /// A cookie of the console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cookie {
-    /// That of a session.
+    /// The cookie of a session.
     Session,
-    /// That of a browser in which a person is signing in from a chat.
+    /// The cookie of a browser in which a person is signing in from a chat.
     Login,
 }
 

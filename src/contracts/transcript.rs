@@ -152,7 +152,7 @@ pub fn usage(place: &Path, max: usize) -> Result<Usage, Error> {
     Ok(usage)
 }
 
-/// The same for a subdirectory, which may be missing.
+/// The usage of a subdirectory, which may be missing.
 ///
 /// # Errors
 /// [`Error`] if the file system cannot be read.

@@ -156,7 +156,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// Those of the transaction.
+    /// Errors of the transaction.
     pub fn rehearse(&self, input: Input, now: Moment) -> Result<Reply, state::Error> {
         let one = Submission::new(input).dry(true);
         // The transaction is undone, so its ids may be guessable.

@@ -43,7 +43,7 @@ pub(super) struct Limits {
 #[derive(Debug, Default)]
 struct Requests {
     under_way: usize,
-    /// Those of the last minute.
+    /// Requests of the last minute.
     recent: VecDeque<Stopwatch>,
 }
 

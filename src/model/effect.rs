@@ -29,7 +29,7 @@ pub enum Effect {
     Launch(Box<Launch>),
     /// Stop an incarnation, and report when it is gone.
     Stop(SessionId, u32),
-    /// The same for a person who waits: what has not ended within a moment is killed.
+    /// Stop an incarnation for a person who waits: what has not ended within a moment is killed.
     StopNow(SessionId, u32),
     /// Tell the model gateway that a turn began.
     TurnBegan(TurnBegan),

@@ -81,7 +81,7 @@ pub enum Ignored {
 /// Whose messages reach an agent as context, if set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ContextFrom {
-    /// Those of people the agent knows.
+    /// Messages of people the agent knows.
     Known,
     /// Messages of everyone in the chat.
     Anyone,

@@ -21,7 +21,7 @@ const NAME_MAX: usize = 253;
 const LABEL_MAX: usize = 63;
 /// Longest name about which a person is asked, and that agents can look up: longer ones can carry data.
 const ASKED_MAX: usize = 100;
-/// Likewise, labels.
+/// Largest number of labels of such a name.
 const ASKED_LABELS_MAX: usize = 6;
 
 /// Why a text names no host. The texts are for people.

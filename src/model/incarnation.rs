@@ -168,7 +168,7 @@ pub struct Incarnation {
     pub phase: Phase,
     /// When it was allocated.
     pub launched: Awake,
-    /// The same by the wall clock, for people.
+    /// When it was allocated, by the wall clock, for people.
     pub started: Timestamp,
     /// When a later run of the daemon found it still running. Ages count from then.
     pub adopted: Option<Awake>,

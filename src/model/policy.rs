@@ -63,7 +63,7 @@ pub struct Policy {
     pub held_max: usize,
     /// Bytes of files with one person's messages that wait for a decision; further files are not kept.
     pub held_bytes_per_person: u64,
-    /// The same limit for all people together.
+    /// Limit of such bytes for all people together.
     pub held_bytes: u64,
     /// Time between two requests for the same files to their network.
     pub fetch_again: Millis,

@@ -113,7 +113,7 @@ pub enum SessionChoice {
 }
 
 impl SessionSettings {
-    /// The same with this choice.
+    /// These settings with one choice changed.
     #[must_use]
     pub fn with(mut self, choice: SessionChoice) -> Self {
         match choice {

@@ -31,7 +31,7 @@ pub struct SkipSummary {
     pub report: SkipReport,
     /// When it was imported.
     pub taken: Timestamp,
-    /// The same in awake time. It may belong to turns that began before then.
+    /// Awake time of the import. It may belong to turns that began before then.
     pub noticed: Awake,
     /// State of its file.
     pub file: SkipFile,

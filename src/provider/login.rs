@@ -26,7 +26,7 @@ pub enum Credential {
 }
 
 impl Credential {
-    /// Those of the agent CLI, in the order in which it prefers them.
+    /// Credentials of the agent CLI, in the order in which it prefers them.
     pub const ALL: [Self; 3] = [Self::ServerToken, Self::ApiKey, Self::Subscription];
     /// The variable with the address of the API, if it is not the public one.
     pub const BASE_URL: &'static str = "ANTHROPIC_BASE_URL";

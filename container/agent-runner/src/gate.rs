@@ -52,7 +52,7 @@ impl RunGuard {
         Ok(context)
     }
 
-    /// The same check, but without reading an unchanged file: cheap enough for every pause.
+    /// Like a full check, but does not read an unchanged file: cheap enough for every pause.
     pub(crate) fn check(&mut self) -> Result<(), Stop> {
         if life::is_over() {
             return Err(Stop::Asked);

@@ -57,7 +57,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Those of the daemon.
+    /// Waits of the daemon.
     pub const USUAL: Self = Self {
         ready: Duration::from_secs(30),
         ping: Duration::from_secs(20),

@@ -54,7 +54,7 @@ pub(super) struct SendPlan {
     pub(super) steps: VecDeque<Step>,
     /// Messages that were sent or edited, in order.
     pub(super) ids: Vec<i64>,
-    /// Those of them that are parts of one text.
+    /// Messages that are parts of one text.
     pub(super) texts: Vec<i64>,
     /// Whether an agent wrote it, so that its Markdown is converted; everything else is plain.
     pub(super) markup: bool,

@@ -108,7 +108,7 @@ impl Report {
         }
     }
 
-    /// The same for programs.
+    /// The result as JSON.
     pub(super) fn json(&self) -> Value {
         let mut shape = Map::from_iter([
             ("file".to_owned(), json!(self.file.to_string_lossy())),

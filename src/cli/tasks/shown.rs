@@ -32,7 +32,7 @@ struct TaskJson {
     session: Option<String>,
     /// Chat for its output; null is the session's own chat.
     chat: Option<String>,
-    /// The same for people, also of the session's own chat.
+    /// The chat's name for people; of the session's own chat, too.
     #[serde(skip)]
     chat_words: Option<String>,
     prompt: String,
@@ -41,7 +41,7 @@ struct TaskJson {
     recurrence: Option<String>,
     /// The next run, in UTC. A paused task keeps its next run. Null if the task has ended.
     next: Option<String>,
-    /// The same in the agent's time zone.
+    /// The next run in the agent's time zone.
     next_local: Option<String>,
     /// The agent's time zone.
     zone: String,
@@ -65,7 +65,7 @@ struct TaskJson {
 #[derive(Debug, Serialize)]
 struct SlotJson {
     slot: String,
-    /// The same in the time zone that the agent had then.
+    /// The scheduled time in the time zone that the agent had then.
     local: String,
     zone: String,
     /// `running`, `done`, `failed`, `gated`, `script_failed`, `skipped` or `queued`.

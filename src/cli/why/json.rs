@@ -99,7 +99,7 @@ pub(super) struct AnswerJson {
     /// The agent's incarnation, or null for a notice of Hearth itself.
     pub(super) incarnation: Option<u32>,
     pub(super) to: Option<String>,
-    /// The same for people.
+    /// The recipient in words for people.
     #[serde(skip)]
     pub(super) to_words: Option<String>,
     pub(super) text: String,

@@ -46,7 +46,7 @@ pub(super) fn wiring(problems: &mut Problems<'_>, section: &Section<'_>) -> Opti
     Some(rules(problems, section).meaning(scope))
 }
 
-/// The same for a row of NanoClaw's database: rules as JSON, and the word for whose messages are answered.
+/// Converts a row of NanoClaw's database: rules as JSON, and the word for whose messages are answered.
 #[must_use]
 pub fn wiring_of_row(rules: Option<&str>, scope: Option<&str>) -> (Engage, SenderScope) {
     let scope = scope.and_then(|scope| SCOPES.iter().find(|(word, _)| *word == scope)).map(|(_, scope)| *scope);

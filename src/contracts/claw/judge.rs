@@ -37,7 +37,7 @@ pub(super) struct ClaimedPath {
     pub(super) file: PathBuf,
     /// The workspace, as written in the file.
     pub(super) written: Option<PathBuf>,
-    /// The same in canonical form, or as written if it cannot be resolved.
+    /// The workspace's path in canonical form, or as written if it cannot be resolved.
     pub(super) root: Option<PathBuf>,
 }
 

@@ -70,7 +70,7 @@ fn ends_secret(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\'' | '"' | ',' | '}' | ']')
 }
 
-/// The same for bytes of which only parts may be text.
+/// Redacts bytes of which only parts may be text.
 pub(super) fn redact_bytes(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

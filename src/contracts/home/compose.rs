@@ -16,7 +16,7 @@ use super::{LOCAL, own_dir, set_aside, texts};
 /// The same line as NanoClaw's, so that NanoClaw's file is recognized too.
 const HEADER: &str = "<!-- Composed at spawn — do not edit. Edit CLAUDE.local.md for per-group content. -->";
 const COMPOSED: &str = "CLAUDE.md";
-/// The same for most other agents, which know no imports.
+/// File of instructions for most other agents, which know no imports.
 const FOR_OTHERS: &str = "AGENTS.md";
 /// How the file for others leads to the memory, which the agent changes while it runs.
 const MEMORY: &str = "\n# Memory\n\n`CLAUDE.local.md` in this directory has your instructions and your memory. Read it before your first answer.\n";

@@ -207,7 +207,7 @@ impl Row {
         self.text(column).filter(|text| !text.trim().is_empty())
     }
 
-    /// The same for names in messages; empty if missing.
+    /// A name in a message; empty if it is missing.
     pub(super) fn name(&self, column: &str) -> String {
         self.text(column).unwrap_or_default()
     }

@@ -230,14 +230,14 @@ impl<'a> Scratch<'a> {
         self.spec_of(OTHER, self.other.0)
     }
 
-    /// The same with few processes.
+    /// The hostile agent with a low limit of processes.
     pub(super) fn small(&self) -> Spec {
         let mut spec = self.spec();
         spec.settings.limits.pids = Some(PIDS);
         spec
     }
 
-    /// The same in a container: without a network, and with low limits.
+    /// The hostile agent in a container: without a network, and with low limits.
     pub(super) fn contained(&self, image: Option<String>) -> Spec {
         let mut spec = Spec { image, ..self.spec() };
         spec.settings.network = Network::None;

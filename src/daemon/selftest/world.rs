@@ -14,7 +14,7 @@ use crate::state;
 pub(super) struct Foreign {
     /// Number of a message from the other session. The agent's own session has none with that number.
     pub(super) number: u64,
-    /// The same for a message to the other session.
+    /// Position of the message to the other session.
     pub(super) seq: u64,
     /// Its own question, and that of the other session.
     pub(super) questions: Vec<QuestionId>,

@@ -25,7 +25,7 @@ pub(crate) fn decide(tx: &mut Tx<'_, '_>, matter: PromptSubject, value: &str) ->
     by(tx, matter, value, Decision { by: Decider::Operator, login: Login::Link })
 }
 
-/// The same for the person of a console session, who must have authority over what it is about.
+/// Applies the choice of a person at the console, who must have authority over what it is about.
 pub(crate) fn decide_as(
     tx: &mut Tx<'_, '_>,
     session: ConsoleSessionId,

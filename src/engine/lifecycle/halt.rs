@@ -33,7 +33,7 @@ pub(crate) struct Halt<'a> {
 /// Which messages a stop ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
-    /// Those of the person who stops.
+    /// Messages of the person who stops.
     Own,
     /// All of the running turn, and those of the person that wait.
     Turn,

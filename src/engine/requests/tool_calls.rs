@@ -262,7 +262,7 @@ pub(crate) fn lost(tx: &mut Tx<'_, '_>, run: IncarnationId) -> Result<()> {
     for (Owned { id, .. }, ()) in tx.db.tool_requests.collect_last(tx, &run.session, BACK_MAX)? {
         let Some(approval) = readable(tx.db.approvals.get(tx, &id))? else { continue };
         let ApprovalSubject::Tool(request) = &approval.about else { continue };
-        // Those of earlier runs have an outcome since these ended.
+        // Calls of earlier runs got an outcome when those runs ended.
         if request.used.as_ref().is_none_or(|used| used.outcome.is_some()) {
             continue;
         }

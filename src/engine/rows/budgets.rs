@@ -241,12 +241,12 @@ impl Reservations {
         (Money::micros(narrow(sum.money)), narrow(sum.tokens))
     }
 
-    /// Those of a session's messages, by their positions.
+    /// Reservations of a session's messages, by their positions.
     pub(crate) fn of_session(&self, session: SessionId) -> Option<&BTreeMap<u64, Reservation>> {
         self.all.get(&session)
     }
 
-    /// Those of them that set an amount aside.
+    /// Reservations of a session that set an amount aside.
     pub(crate) fn bearing_of(&self, session: SessionId) -> impl Iterator<Item = &Reservation> {
         let whole = InboxKey { session, seq: 0 }..=InboxKey { session, seq: u64::MAX };
         self.bearing.range(whole).map(|(_, row)| row)

@@ -219,7 +219,7 @@ pub(crate) fn total_of_period(
     }
     let sum = total(tx.db, tx, &ScopeKey::of(scope)?, days.clone())?;
     let all = Arc::make_mut(known);
-    // Those of earlier days are not needed any more.
+    // Totals of earlier days are not needed any more.
     all.retain(|one| one.days.end() == days.end());
     all.push(PeriodTotal { scope: scope.clone(), days, sum });
     tx.keep(Basis::Totals, &(), Arc::clone(known));

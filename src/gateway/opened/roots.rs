@@ -17,7 +17,7 @@ const LINE: usize = 64;
 pub(super) struct Roots(Vec<CertificateDer<'static>>);
 
 impl Roots {
-    /// Those of the system, and those in a file if one is named.
+    /// Reads the certificates of the system, and those of a file if one is named.
     pub(super) fn read(more: Option<&Path>) -> Self {
         let found = rustls_native_certs::load_native_certs();
         if let Some(error) = found.errors.first() {

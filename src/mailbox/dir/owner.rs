@@ -29,7 +29,7 @@ pub(super) fn taken_back(base: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, 
     Ok(dir)
 }
 
-/// The same by name, since a directory without permissions cannot be opened there. A link in its place is not followed.
+/// Opens by name, since a directory without permissions cannot be opened there. A link in its place is not followed.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn taken_back(base: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     let stat = rustix::fs::statat(base, name, AtFlags::SYMLINK_NOFOLLOW)?;

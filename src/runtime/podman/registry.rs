@@ -15,7 +15,7 @@ use crate::runtime::registry::Registry;
 pub(super) enum Order {
     Ensure(Box<Spec>),
     Kill(u32),
-    /// The same for a person who waits.
+    /// Kill this run, for a person who waits.
     KillNow(u32),
     Inquire(u32),
     /// A container may have ended.

@@ -17,7 +17,7 @@ use crate::runtime::{MEMORY, PIDS, Spec};
 const HOME: &str = "/home/node";
 /// Seconds between SIGTERM, which the container's init passes on to the runner, and SIGKILL.
 pub(super) const GRACE: u64 = crate::runtime::process::END_MAX.as_secs();
-/// The same for a person who waits.
+/// Seconds between SIGTERM and SIGKILL for a person who waits.
 pub(super) const MOMENT: u64 = 1;
 /// Bytes of a container's log that Podman keeps on disk.
 const LOG_BYTES: u64 = 4 << 20;

@@ -225,7 +225,7 @@ pub fn write(db: &Tables, txn: &mut Write<'_>, prepared: Prepared) -> Result<()>
     if version::is_clearing(db, txn)? { Ok(()) } else { write_unchanged(db, txn, prepared) }
 }
 
-/// The same at another pace.
+/// Prepares segments at another pace.
 pub(crate) fn prepare_at(db: &Tables, txn: &Read<'_>, scope: RecallScope, pace: Pace) -> Result<Option<Prepared>> {
     let mut content = Content::default();
     let (mut stored, mut bytes) = (Vec::new(), 0_usize);

@@ -21,7 +21,7 @@ const POLL: Duration = Duration::from_secs(30);
 /// Waits before the server is tried again.
 const RECONNECT_FIRST: Duration = Duration::from_secs(1);
 const RECONNECT_MAX: Duration = Duration::from_secs(30);
-/// The same if the server refuses the account.
+/// Wait if the server refuses the account.
 const REFUSED: Duration = Duration::from_secs(60);
 const DAY_SECONDS: i64 = 86_400;
 

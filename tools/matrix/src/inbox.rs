@@ -34,7 +34,7 @@ const GRACE: Duration = Duration::from_secs(25);
 /// Waits before the server is tried again.
 const RECONNECT_FIRST: Duration = Duration::from_secs(1);
 const RECONNECT_MAX: Duration = Duration::from_secs(30);
-/// The same if it refuses the token.
+/// Wait if the server refuses the token.
 const REFUSED: Duration = Duration::from_secs(60);
 /// How often a place without a message is stored.
 const STORE: Duration = Duration::from_secs(30);

@@ -45,7 +45,7 @@ pub(crate) struct Settings {
     pub(crate) patience: i64,
 }
 
-/// The same without the setting: an hour.
+/// Patience without the setting: an hour.
 const PATIENCE: i64 = 3_600;
 const EXAMPLE: &str = "https://matrix.org";
 const NAMES: [&str; 7] = ["base_url", "identities", "invites", "key_patience", "kind", "server", "verifies"];

@@ -20,7 +20,7 @@ use crate::tools::Server;
 use crate::turn::{Turn, TurnError};
 
 const SLICE: Duration = Duration::from_millis(200);
-/// The same while an answer of the host is pending.
+/// Polling interval while an answer of the host is pending.
 const ASKED_SLICE: Duration = Duration::from_millis(20);
 
 /// The provider and its running program.

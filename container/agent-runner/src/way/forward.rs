@@ -40,7 +40,7 @@ pub(super) const UNANSWERED: &[u8] = b"HTTP/1.1 502 No Answer\r\ncontent-type: t
 pub(crate) enum Kind {
     /// Their bytes go to the socket as they are.
     Plain,
-    /// The same. A request that gets no byte of an answer gets one in the form of HTTP.
+    /// Bytes pass unchanged. A request that gets no byte of an answer gets an HTTP error.
     Proxy,
     /// The socket is asked for a connection to the name that the address stands for, before bytes are copied.
     ByName,

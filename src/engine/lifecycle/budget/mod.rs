@@ -248,7 +248,7 @@ fn goes_on(tx: &mut Tx<'_, '_>, id: SessionId) -> Result<bool> {
     let Some(provider) = dispatch::goes_on_with(tx, of)? else { return Ok(false) };
     let settings = budgets::settings(tx)?;
     let reserved = budgets::reservations(tx)?;
-    // Those of messages that the run did not begin: none is claimed.
+    // Reservations of messages that the run did not begin: none is claimed.
     let Some(own) = reserved.of_session(id) else { return Ok(false) };
     // A message without one was not dispatched, and messages are dispatched in order.
     let newest = tx.db.ready_messages.last_in(tx, &id)?;

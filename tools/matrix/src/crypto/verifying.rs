@@ -28,7 +28,7 @@ use crate::rooms::Rooms;
 pub(crate) const WAITING: usize = 64;
 /// How often the machine is looked at without news.
 const IDLE: Duration = Duration::from_secs(30);
-/// The same after the server could not be reached.
+/// How often the machine is checked after the server could not be reached.
 const IN_TROUBLE: Duration = Duration::from_secs(5);
 /// Strangers who are told in an hour that they may not verify the bot; others get no answer.
 const TOLD: u32 = 5;

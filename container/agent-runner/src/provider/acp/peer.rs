@@ -17,7 +17,7 @@ use crate::tools::Relay;
 use crate::turn::TurnError;
 
 const SLICE: Duration = Duration::from_millis(100);
-/// The same while the agent's client of tools is connected, whose messages wait for the next slice.
+/// Polling interval while the agent's client of tools is connected, whose messages wait for the next slice.
 const TOOL_SLICE: Duration = Duration::from_millis(20);
 /// How long an agent may take to cancel a turn before its process is ended.
 const CANCELLING: Duration = Duration::from_secs(2);

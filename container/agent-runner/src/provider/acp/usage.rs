@@ -97,7 +97,7 @@ impl UsageMeter {
         (!self.is_old).then_some(difference)
     }
 
-    /// The same for the cost. Agents without prices say 0.
+    /// The cost of a turn: the difference to the total before. Agents without prices say 0.
     fn cost_of_turn(&mut self) -> Option<u64> {
         let now = self.cost.take()?;
         let last = self.totals.cost_micros.replace(now);

@@ -44,7 +44,7 @@ use crate::{env, images, log};
 /// Told to the people in the chat when the CLI's record of the conversation is gone.
 const LOST: &str = "I lost the record of our conversation, so I do not remember what was said before this message. What \
                     I wrote into my files is still there.";
-/// The same for the agent.
+/// Told to the agent when the CLI's record of the conversation is gone.
 const LOST_NOTE: &str = "<system>The record of the conversation so far is lost, so this is a new conversation. The people \
                          in the chat were told. Look into your memory and your files for what you noted.</system>";
 

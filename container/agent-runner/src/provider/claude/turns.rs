@@ -16,9 +16,9 @@ use crate::report::Report;
 use crate::turn::{Turn, TurnError};
 
 const SLICE: Duration = Duration::from_millis(100);
-/// The same while a tool waits for the host.
+/// Polling interval while a tool waits for the host.
 const TOOL_SLICE: Duration = Duration::from_millis(20);
-/// The same between turns, when the runner also waits for messages.
+/// Polling interval between turns, when the runner also waits for messages.
 const BETWEEN: Duration = Duration::from_millis(50);
 /// Lines handled between two checks for messages.
 const LINES_BETWEEN: usize = 32;

@@ -53,7 +53,7 @@ const OWN_PREFIX: &str = "mcp__nanoclaw__";
 const INSTRUCTIONS: &str = "AGENTS.md";
 const INSTRUCTIONS_BYTES: u64 = 64 << 10;
 const SLICE: Duration = Duration::from_millis(100);
-/// The same while tools wait for the host.
+/// Polling interval while tools wait for the host.
 const TOOL_SLICE: Duration = Duration::from_millis(20);
 
 /// What the agent is told when the older half of its conversation is gone.
