@@ -241,7 +241,7 @@ pub(super) fn key_holders(db: &Tables, txn: &Read<'_>) -> Result<Vec<String>, st
     Ok(agents.iter().filter_map(|agent| key_holder(agent.folder.as_str(), &agent.settings)).collect())
 }
 
-/// That an agent has keys which the model gateway could keep from it.
+/// A warning if an agent has keys that the model gateway could keep from it.
 pub(super) fn key_holder(agent: &str, settings: &AgentSettings) -> Option<String> {
     let keys = given(settings);
     (!keys.is_empty()).then(|| {

@@ -169,7 +169,7 @@ impl Egress {
         Ok(access)
     }
 
-    /// Opens connections to hosts with bound secrets by this.
+    /// Sets what opens connections to hosts with bound secrets.
     #[must_use]
     pub fn with_secrets(mut self, opener: Arc<Opener>) -> Self {
         self.opener = Some(opener);

@@ -292,9 +292,9 @@ fn is_of_connection(name: &str) -> bool {
 /// one segment, and the segment `**` for any number of segments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestPattern {
-    /// The method; none is any of a request.
+    /// Method of HTTP, or `WEBSOCKET`; none matches all.
     pub method: Option<String>,
-    /// The pattern of paths.
+    /// Path: `*` is any part of one segment, the segment `**` any number of segments.
     pub path: String,
 }
 

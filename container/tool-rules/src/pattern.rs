@@ -35,9 +35,9 @@ enum Subject {
 /// How a pattern is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reading {
-    /// As much as it can mean.
+    /// All calls that it may cover.
     Wide,
-    /// Only what it surely means.
+    /// Only calls that it certainly covers.
     Narrow,
 }
 

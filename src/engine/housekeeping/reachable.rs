@@ -12,7 +12,7 @@ use crate::model::address::{Address, ChannelName};
 use crate::model::report::Reply;
 use crate::tx::Tx;
 
-/// Requests what the channel has to do, and attempts what waits for it. Without an address it is a whole channel.
+/// A channel, or one address of it, can be reached again: repeats requests to it and attempts waiting deliveries.
 pub(crate) fn reachable(tx: &mut Tx<'_, '_>, channel: &ChannelName, address: Option<&Address>) -> Result<Reply> {
     tx.isolated(|tx| fetch::of_channel(tx, channel))?;
     if address.is_none() {

@@ -68,7 +68,7 @@ pub(crate) fn body_removed(tx: &mut Tx<'_, '_>, id: BodyId, body: &Body) -> Resu
     Ok(())
 }
 
-/// `change` stores what was heard in a body's audio files: its messages get other words.
+/// Runs `change`, which stores the transcript of a body's audio files, and reindexes the body's messages.
 pub(crate) fn body_heard(
     tx: &mut Tx<'_, '_>,
     id: BodyId,

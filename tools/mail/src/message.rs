@@ -104,7 +104,7 @@ pub struct Attached {
 #[must_use]
 pub fn read(raw: &[u8], fetched: Fetched, account: &Account) -> Mail {
     let headers = Headers::read(raw);
-    // A message without parts would break most of what can be asked of it.
+    // Most methods of the parsed message expect at least one part.
     let Some(parsed) = MessageParser::default().parse(raw).filter(|parsed| !parsed.parts.is_empty()) else {
         return Mail::Skipped("it is no mail");
     };

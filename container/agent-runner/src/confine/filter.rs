@@ -85,7 +85,7 @@ mod tests {
         }
     }
 
-    /// What is refused whatever its arguments must not be allowed as well: one of the two lines would be wrong.
+    /// A call that is refused with any arguments must not be allowed elsewhere: one of the two lines would be wrong.
     #[test]
     fn nothing_is_allowed_and_refused() {
         let names = |file, sections: [&'static str; 2]| -> Vec<String> {

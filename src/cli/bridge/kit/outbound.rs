@@ -131,7 +131,7 @@ fn is_marked(kit: &Kit<'_>, text: &str) -> Tried {
     }
 }
 
-/// Whether one of the places of a text says that it is a repeat, in its line or in the one before.
+/// Whether `text` was shown marked as a repeat: with "again" in its line or one of the two before.
 fn says_again(heard: &str, text: &str) -> bool {
     heard.match_indices(text).any(|(at, _)| {
         let before = heard.get(..at).unwrap_or_default();

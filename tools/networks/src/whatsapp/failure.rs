@@ -96,7 +96,7 @@ impl Failure {
     }
 }
 
-/// What a pause means for an attempt.
+/// The end of an attempt during a pause: it is retried after it.
 pub(super) fn paused(pause: Duration) -> End {
     End { after: Some(pause.as_secs() + 1), ..End::not(Sent::Retry, "WhatsApp asks for a pause") }
 }

@@ -105,7 +105,7 @@ pub(super) fn serve(listener: &TcpListener, answer: &Arc<Answer>) {
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {
-    /// None if there are too many.
+    /// Counts a connection; none if there are too many.
     fn new(open: &Arc<AtomicUsize>) -> Option<Self> {
         let counted = Self(Arc::clone(open));
         (open.fetch_add(1, Ordering::SeqCst) < CONNECTIONS).then_some(counted)
