@@ -63,7 +63,7 @@ fn line(row: Vec<Piece>, widths: &[usize]) -> Vec<Piece> {
 }
 
 /// The beginning of a text that fits into a column.
-fn cut(text: &str, column: usize) -> String {
+pub(super) fn cut(text: &str, column: usize) -> String {
     if width(text) <= column {
         return text.to_owned();
     }

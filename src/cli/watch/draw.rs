@@ -6,6 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line as Text, Span};
 use ratatui::widgets::{Block, Borders, Cell, Clear, HighlightSpacing, Paragraph, Row, Table, TableState, Wrap};
 
+use super::columns;
 use super::details;
 use super::parts::{self, age};
 use super::screen::{Mode, Screen, SelectableLine};
@@ -55,8 +56,29 @@ fn span(piece: Piece, screen: &Screen) -> Span<'static> {
     )
 }
 
-fn row<'a, const N: usize>(pieces: [Piece; N], screen: &Screen) -> Row<'a> {
-    Row::new(pieces.map(|piece| Cell::from(span(piece, screen))))
+/// A row of texts that are cut to the columns of a table.
+fn row<'a>(pieces: Vec<Piece>, columns: &[usize], screen: &Screen) -> Row<'a> {
+    let cut = |(piece, column): (Piece, &usize)| {
+        let text = columns::cut(&print::plain(&piece.text), *column);
+        Cell::from(span(Piece { text, ..piece }, screen))
+    };
+    Row::new(pieces.into_iter().zip(columns).map(cut))
+}
+
+/// The mark of the chosen line in a table.
+const MARK: &str = "> ";
+
+/// Widths of a table's columns. A text that fits into one of these fits into the column that is drawn.
+fn column_widths(area: Rect, columns: &[Constraint]) -> Vec<usize> {
+    let fixed = |column: &Constraint| match column {
+        Constraint::Length(width) | Constraint::Max(width) => Some(usize::from(*width)),
+        _ => None,
+    };
+    let parts = |column: &Constraint| if let Constraint::Fill(parts) = column { usize::from(*parts) } else { 0 };
+    let gaps = columns.len().saturating_sub(1);
+    let taken = columns.iter().filter_map(fixed).sum::<usize>().saturating_add(gaps).saturating_add(MARK.len());
+    let (rest, all) = (usize::from(area.width).saturating_sub(taken), columns.iter().map(parts).sum::<usize>().max(1));
+    columns.iter().map(|column| fixed(column).unwrap_or_else(|| rest.saturating_mul(parts(column)) / all)).collect()
 }
 
 /// Draws everything: decisions first, then problems, then what runs.
@@ -170,24 +192,25 @@ struct Panel<'p, F> {
     row: F,
 }
 
-fn panel<'a, F>(frame: &mut Frame<'_>, screen: &Screen, area: Rect, panel: &Panel<'_, F>)
+fn panel<F>(frame: &mut Frame<'_>, screen: &Screen, area: Rect, panel: &Panel<'_, F>)
 where
-    F: Fn(&SelectableLine) -> Option<Row<'a>>,
+    F: Fn(&SelectableLine) -> Option<Vec<Piece>>,
 {
     let (mut rows, mut chosen) = (Vec::new(), None);
+    let columns = column_widths(area, panel.widths);
     let choice = screen.chosen();
     for line in screen.lines() {
-        let Some(shown) = (panel.row)(&line) else { continue };
+        let Some(pieces) = (panel.row)(&line) else { continue };
         if choice.as_ref() == Some(&line) {
             chosen = Some(rows.len());
         }
-        rows.push(shown);
+        rows.push(row(pieces, &columns, screen));
     }
     let heading = parts::heading(panel.heading, rows.len(), panel.tone);
     let mut table = Table::new(rows, panel.widths.iter().copied())
         .block(title(screen, heading))
         .highlight_spacing(HighlightSpacing::Always)
-        .highlight_symbol("> ")
+        .highlight_symbol(MARK)
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
     if !panel.names.is_empty() {
         table = table.header(Row::new(panel.names.iter().copied()).style(style(Tone::Quiet, screen)));
@@ -198,7 +221,7 @@ where
 fn asked_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
     let line = |line: &SelectableLine| {
         let SelectableLine::Asked(at) = line else { return None };
-        Some(row(parts::asked(screen.view.asked.get(*at)?, now), screen))
+        Some(parts::asked(screen.view.asked.get(*at)?, now).to_vec())
     };
     let widths = &[Constraint::Length(8), Constraint::Fill(1), Constraint::Length(17)];
     panel(frame, screen, area, &Panel { heading: parts::ASKED, tone: Tone::Warning, names: &[], widths, row: line });
@@ -211,7 +234,7 @@ fn asked_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestam
 fn warning_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect) {
     let row = |line: &SelectableLine| {
         let SelectableLine::Warning(at) = line else { return None };
-        Some(Row::new([screen.view.warnings.get(*at)?.clone()]))
+        Some(vec![Piece::plain(screen.view.warnings.get(*at)?.clone())])
     };
     let widths = &[Constraint::Fill(1)];
     panel(frame, screen, area, &Panel { heading: parts::PROBLEMS, tone: Tone::Bad, names: &[], widths, row });
@@ -220,7 +243,7 @@ fn warning_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect) {
 fn session_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
     let line = |line: &SelectableLine| {
         let SelectableLine::Session(at) = line else { return None };
-        Some(row(parts::session(screen.session(*at)?, screen.view.daemon.is_some(), now), screen))
+        Some(parts::session(screen.session(*at)?, screen.view.daemon.is_some(), now).to_vec())
     };
     let widths =
         &[Constraint::Max(14), Constraint::Fill(3), Constraint::Fill(5), Constraint::Fill(4), Constraint::Length(7)];
@@ -231,7 +254,7 @@ fn session_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timest
 fn task_panel(frame: &mut Frame<'_>, screen: &Screen, area: Rect, now: Timestamp) {
     let line = |line: &SelectableLine| {
         let SelectableLine::Task(at) = line else { return None };
-        Some(row(parts::task(screen.view.tasks.get(*at)?, now), screen))
+        Some(parts::task(screen.view.tasks.get(*at)?, now).to_vec())
     };
     let widths = &[Constraint::Length(8), Constraint::Max(14), Constraint::Length(14), Constraint::Fill(1)];
     let (heading, names) = (parts::TASKS, parts::TASK_NAMES);

@@ -101,7 +101,7 @@ const fn tone_of(state: SessionState) -> Tone {
         SessionState::RateLimited | SessionState::Offline | SessionState::Queued | SessionState::Stopping => {
             Tone::Warning
         }
-        SessionState::Failing => Tone::Bad,
+        SessionState::Failing | SessionState::Failed => Tone::Bad,
         SessionState::Working | SessionState::Starting => Tone::Good,
         SessionState::Idle => Tone::Quiet,
     }

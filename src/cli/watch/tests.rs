@@ -7,6 +7,7 @@ use ratatui::{Terminal, TerminalOptions, Viewport};
 use super::draw::rows;
 use super::screen::{Command, Key, Mode, Screen, WatchAction};
 use super::view::{DaemonView, Kind, Messages, PromptView, QueueView, SessionView, TaskView, View};
+use crate::cli::print::Tone;
 use crate::model::rate_limit::LimitCause;
 use crate::model::time::Timestamp;
 
@@ -19,6 +20,7 @@ fn session(session: &str, incarnation: Option<u32>) -> SessionView {
         chat: "Family (telegram)".into(),
         active: "2026-05-01T11:56:00.000Z".into(),
         last: Some("what is for dinner?".into()),
+        last_failed: false,
         incarnation,
         phase: if incarnation.is_some() { "running" } else { "waiting" }.into(),
         phase_words: if incarnation.is_some() { "running" } else { "waiting" }.into(),
@@ -148,6 +150,37 @@ fn screens_of_any_size_are_drawn() {
             drawn(&in_mode(mode), width, height);
         }
     }
+}
+
+/// A text that is cut looks complete otherwise, and runs into the next column.
+#[test]
+fn texts_that_do_not_fit_end_with_an_ellipsis() {
+    let long = "a text that is much longer than any column of a screen ".repeat(8);
+    let mut view = view();
+    view.warnings = vec![long.clone()];
+    view.asked[0].summary.clone_from(&long);
+    view.sessions[0].last = Some(long.clone());
+    view.tasks[0].prompt = long;
+    for width in [60, 80, 100, 131, 200] {
+        let mut screen = Screen::default();
+        screen.size = (width, 40);
+        screen.take(view.clone(), NOW);
+        let text = drawn(&screen, width, 40);
+        assert_eq!(text.lines().filter(|line| line.contains("a text") && line.contains('…')).count(), 4, "{text}");
+    }
+}
+
+#[test]
+fn a_session_whose_last_message_failed_says_so_unless_something_waits() {
+    let now = Timestamp::parse(NOW).unwrap();
+    let failed = SessionView { last_failed: true, due: 0, ..session("se1", None) };
+    let words = |one: &SessionView| {
+        let state = &super::parts::session(one, true, now)[2];
+        (state.text.clone(), state.tone)
+    };
+    assert_eq!(words(&failed), ("last message failed".to_owned(), Tone::Bad));
+    assert_eq!(words(&SessionView { due: 1, ..failed.clone() }).0, "queued, 1 waiting");
+    assert_eq!(words(&SessionView { last_failed: false, ..failed }).0, "idle");
 }
 
 #[test]

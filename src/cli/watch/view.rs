@@ -12,6 +12,7 @@ use crate::console::Rank;
 use crate::model::delivery::OutState;
 use crate::model::id::SessionId;
 use crate::model::incarnation::{IncarnationId, Phase};
+use crate::model::message::MessageState;
 use crate::model::rate_limit::LimitCause;
 use crate::model::session::{ChatSession, Route};
 use crate::socket::protocol::DaemonStatus;
@@ -99,6 +100,8 @@ pub(in crate::cli) struct SessionView {
     /// When a message last arrived, and the beginning of the last one; null without messages or if it was removed.
     pub(in crate::cli) active: String,
     pub(in crate::cli) last: Option<String>,
+    /// Whether that message failed.
+    pub(in crate::cli) last_failed: bool,
     /// The live incarnation; null for none.
     pub(in crate::cli) incarnation: Option<u32>,
     /// `starting`, `running`, …, `waiting`, or `idle` if nothing runs or waits.
@@ -133,6 +136,8 @@ pub(in crate::cli) enum SessionState {
     Starting,
     Stopping,
     Queued,
+    /// Nothing runs or waits, and its last message failed.
+    Failed,
     Idle,
 }
 
@@ -146,6 +151,7 @@ impl SessionState {
             Self::Starting => "starting",
             Self::Stopping => "stopping",
             Self::Queued => "queued",
+            Self::Failed => "last message failed",
             Self::Idle => "idle",
         }
     }
@@ -164,7 +170,18 @@ impl SessionView {
             Self { claimed: 1.., .. } => SessionState::Working,
             Self { phase, .. } if phase == "starting" => SessionState::Starting,
             Self { due: 1.., .. } => SessionState::Queued,
+            Self { last_failed: true, .. } => SessionState::Failed,
             Self { .. } => SessionState::Idle,
+        }
+    }
+
+    /// Its place on the screen: what is broken, what works, what waits, and the rest.
+    fn place(&self) -> u8 {
+        match self.state() {
+            SessionState::RateLimited | SessionState::Offline | SessionState::Failing => 0,
+            SessionState::Working | SessionState::Starting | SessionState::Stopping => 1,
+            SessionState::Queued => 2,
+            SessionState::Failed | SessionState::Idle => 3,
         }
     }
 }
@@ -255,6 +272,7 @@ pub(in crate::cli) fn collect(db: &Tables, txn: &Read<'_>, report: &Report) -> R
         let Some(session) = lookup::session(db, txn, *id)? else { continue };
         current.push(session_view(db, txn, *id, &session, &held_off)?);
     }
+    current.sort_by(|one, other| one.place().cmp(&other.place()).then(other.active.cmp(&one.active)));
     let mut recent = Vec::new();
     let newest = sessions::newest_of(db, txn, None, RECENT_MAX)?;
     for (id, session) in newest.into_iter().filter(|(id, _)| !ids.contains(id)) {
@@ -307,11 +325,13 @@ fn session_view(
     let due = db.ready_messages.collect_prefix(txn, &id, ROWS_MAX)?.len();
     let no_phase = if due > 0 { "waiting" } else { "idle" };
     let phase = |words: fn(&Phase) -> String| incarnation.as_ref().map_or(no_phase.to_owned(), |one| words(&one.phase));
+    let (last, last_failed) = last_message(db, txn, id)?;
     Ok(SessionView {
         session: id.to_string(),
         chat: chat(db, txn, session)?,
         active: session.active.to_string(),
-        last: last_message(db, txn, id)?,
+        last,
+        last_failed,
         incarnation: session.live,
         phase: phase(labels::phase),
         phase_words: phase(labels::phase_in_words),
@@ -340,13 +360,16 @@ pub(in crate::cli) fn chat(db: &Tables, txn: &Read<'_>, session: &ChatSession) -
     Ok(thread.map(|thread| format!("{name}, thread {thread}")).unwrap_or(name))
 }
 
-/// The beginning of the last message in a session. Its text may have been removed by retention.
-fn last_message(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<Option<String>, state::Error> {
+/// The beginning of the last message in a session, and whether that message failed. Its text may have been removed by
+/// retention.
+fn last_message(db: &Tables, txn: &Read<'_>, id: SessionId) -> Result<(Option<String>, bool), state::Error> {
     let last = db.messages_by_session.collect_last(txn, &id, 1)?;
-    let Some((_, message)) = last.first() else { return Ok(None) };
-    let Some(message) = db.messages.get(txn, message)? else { return Ok(None) };
+    let Some((_, message)) = last.first() else { return Ok((None, false)) };
+    let Some(message) = db.messages.get(txn, message)? else { return Ok((None, false)) };
+    let has_failed = matches!(message.state, MessageState::Failed { .. });
     let body = db.bodies.get(txn, &message.body)?;
-    Ok(body.map(|body| labels::excerpt(&body.content.text)).filter(|text| !text.is_empty()))
+    let text = body.map(|body| labels::excerpt(&body.content.text)).filter(|text| !text.is_empty());
+    Ok((text, has_failed))
 }
 
 fn lanes(db: &Tables, txn: &Read<'_>) -> Result<Vec<QueueView>, state::Error> {
