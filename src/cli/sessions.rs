@@ -17,10 +17,12 @@ use crate::model::incarnation::{Incarnation, StopReason};
 use crate::model::session::{ChatSession, Route, Session, SessionChoice, SessionSettings, SessionStatus};
 use crate::model::session_providers::StandIn;
 use crate::model::workspace::WorkspaceKey;
-use crate::state::{self, Read, Reader, RecencyKey, SessionKey, Tables};
+use crate::state::{self, Read, Reader, SessionKey, Tables};
 
 /// Maximum number of incarnations shown per session, newest first.
 const INCARNATIONS_MAX: usize = 20;
+/// Conversations of the same minute among which the most recent ones are looked for.
+const TIES_MAX: usize = 1_000;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SessionsCommand {
@@ -266,30 +268,28 @@ pub(super) fn newest_of(
     Ok(found)
 }
 
-/// The `limit` most recently active conversations in a workspace, and others of the same minute: the index knows minutes.
-/// The workspace may also have sessions that are no conversations.
+/// The `limit` most recently active conversations in a workspace, and up to [`TIES_MAX`] others of the same minute: the
+/// index knows minutes. The workspace may also have sessions that are no conversations.
 fn newest(
     db: &Tables,
     txn: &Read<'_>,
     workspace: WorkspaceKey,
     limit: usize,
 ) -> Result<Vec<(SessionId, ChatSession)>, state::Error> {
-    let mut taken = limit;
+    let mut taken = limit.saturating_add(1);
     loop {
         let last = db.sessions_by_update.collect_last(txn, &workspace, taken)?;
-        let Some((RecencyKey { recency, .. }, ())) = last.last() else { return Ok(Vec::new()) };
-        let first = RecencyKey { workspace, recency: *recency, session: SessionId::new(0) };
-        let mut found = Vec::new();
-        for row in db.sessions_by_update.range(txn, first..)? {
-            let (key, ()) = row?;
-            if key.workspace != workspace {
-                break;
+        let (mut found, mut minute) = (Vec::new(), None);
+        for (key, ()) in &last {
+            if found.len() >= limit && minute != Some(key.recency) {
+                return Ok(found);
             }
+            minute = Some(key.recency);
             if let Session::Chat(session) = db.sessions.require(txn, &SessionKey { workspace, session: key.session })? {
                 found.push((key.session, session));
             }
         }
-        if found.len() >= limit || last.len() < taken {
+        if last.len() < taken || found.len() >= limit.saturating_add(TIES_MAX) {
             return Ok(found);
         }
         taken = taken.saturating_mul(2);

@@ -25,6 +25,8 @@ use crate::model::id::{MessageId, SessionId};
 use crate::socket::protocol::DaemonStatus;
 use crate::state::{self, Admission, InboxKey, Read, Reader, Tables, Timed, Usage};
 
+#[cfg(test)]
+mod cost;
 mod incarnations;
 mod places;
 mod text;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::listed::{self, Column, Listed};
-use super::{Done, Failure, entity, human_size, human_time, lookup, print};
+use super::{Done, Failure, entity, human_size, human_time, lookup, print, sessions};
 use crate::config::Paths;
 use crate::contracts::transcript::{self, COUNTED_MAX, TranscriptFile, Usage};
 use crate::contracts::{Error, memory};
@@ -25,7 +25,7 @@ const EXCERPT_CHARS: usize = 300;
 /// From NanoClaw's advice on keeping sessions small, and what it measured of a thousand messages.
 const LONG_MESSAGES: u64 = 500;
 const LONG_BYTES: u64 = 10_000_000;
-/// Maximum number of sessions whose transcripts `hearth status` reads, most recently active first.
+/// Maximum number of sessions that `hearth status` looks at, most recently active first.
 const LOOKED_AT: usize = 200;
 
 /// Shows the provider's record of a session.
@@ -233,15 +233,23 @@ pub(super) fn du(paths: &Paths, reader: &Reader, json: bool) -> Done {
     listed::table(&sessions)
 }
 
-/// Messages about conversations that should be reset, with the folders of their agents. Looks at files of many sessions.
+/// Messages about conversations that should be reset, with the folders of their agents. Only the most recent ones are
+/// looked at: one that no one uses costs nothing, and reading all would take longer with every conversation.
 pub(super) fn long(paths: &Paths, db: &Tables, txn: &Read<'_>) -> Result<Vec<(Folder, String)>, state::Error> {
     let mut long = Vec::new();
-    for (id, folder, Length { messages, recent }) in perhaps_long(db, txn)? {
-        let bytes = if recent { bytes(paths, id, &folder).unwrap_or(0) } else { 0 };
-        let what = match (messages > LONG_MESSAGES, bytes > LONG_BYTES) {
-            (true, _) => format!("{messages} messages"),
-            (false, true) => format!("a transcript of {} MB", bytes / 1_000_000),
-            (false, false) => continue,
+    for (id, session) in sessions::newest_of(db, txn, None, LOOKED_AT)? {
+        let Some(agent) = db.agents.get(txn, &session.agent)?.filter(|_| session.status == SessionStatus::Active)
+        else {
+            continue;
+        };
+        let folder = agent.folder;
+        let what = if session.messages > LONG_MESSAGES {
+            format!("{} messages", session.messages)
+        } else {
+            match bytes(paths, id, &folder).unwrap_or(0) {
+                bytes if bytes > LONG_BYTES => format!("a transcript of {} MB", bytes / 1_000_000),
+                _ => continue,
+            }
         };
         let words = format!(
             "session {id} of {folder} has {what}, which makes it slow and unreliable; `hearth sessions \
@@ -250,36 +258,6 @@ pub(super) fn long(paths: &Paths, db: &Tables, txn: &Read<'_>) -> Result<Vec<(Fo
         long.push((folder, words));
     }
     Ok(long)
-}
-
-/// Length of a session, without its transcript.
-struct Length {
-    messages: u64,
-    /// Whether it is among the sessions whose transcripts are read.
-    recent: bool,
-}
-
-/// Active sessions that have many messages or are among the most recent ones, most recent first.
-fn perhaps_long(db: &Tables, txn: &Read<'_>) -> Result<Vec<(SessionId, Folder, Length)>, state::Error> {
-    let mut active = Vec::new();
-    for row in db.sessions.iter(txn)? {
-        if let (SessionKey { session: id, .. }, Session::Chat(session)) = row?
-            && session.status == SessionStatus::Active
-        {
-            active.push((session.active, id, session.agent, session.messages));
-        }
-    }
-    active.sort_by_key(|(active, ..)| std::cmp::Reverse(*active));
-    let mut perhaps = Vec::new();
-    for (at, (_, id, agent, messages)) in active.into_iter().enumerate() {
-        let length = Length { messages, recent: at < LOOKED_AT };
-        if (length.recent || messages > LONG_MESSAGES)
-            && let Some(agent) = db.agents.get(txn, &agent)?
-        {
-            perhaps.push((id, agent.folder, length));
-        }
-    }
-    Ok(perhaps)
 }
 
 fn bytes(paths: &Paths, session: SessionId, folder: &Folder) -> Result<u64, Error> {
