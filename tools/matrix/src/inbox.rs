@@ -25,7 +25,7 @@ use crate::noticed::{NO_KEYS, Noticed};
 use crate::parked::ParkedMessages;
 use crate::rooms::Rooms;
 use crate::signs::Signs;
-use crate::waiting::Seen;
+use crate::waiting::{Passed, Seen};
 
 /// How long the server waits for something new.
 const POLL: Duration = Duration::from_secs(30);
@@ -105,6 +105,8 @@ pub(crate) struct Inbox {
     pub(crate) stored: Option<Duration>,
     /// Messages that were put off.
     pub(crate) waits: BTreeMap<Ticket, Seen>,
+    /// Messages that were passed on.
+    pub(crate) passed: Passed,
 }
 
 /// What is needed to read encrypted rooms.
@@ -175,7 +177,9 @@ impl Inbox {
 
     /// Asks what is new. What it says about keys is stored.
     fn sync(&self, since: Option<&str>, poll: Duration) -> Result<Value, Trouble> {
-        let limit = if since.is_some() { BATCH } else { 1 };
+        // Servers keep the answer to a question without a place for minutes. The place in it would be an old one, so each is
+        // another question.
+        let (limit, other) = since.map_or_else(|| (1, now().subsec_micros()), |_| (BATCH, 0));
         let filter = json!({
             "room": {
                 "timeline": { "limit": limit },
@@ -183,14 +187,14 @@ impl Inbox {
                 "ephemeral": { "types": [] },
                 "account_data": { "types": [] },
             },
-            "presence": { "types": [] },
+            "presence": { "types": [], "limit": 1 + other },
             "account_data": { "types": [] },
         });
         let place = since.map(|since| format!("&since={}", part(since))).unwrap_or_default();
         let path = format!("client/v3/sync?timeout={}&filter={}{place}", poll.as_millis(), part(&filter.to_string()));
         let mut answer = self.api.get_within(&path, poll + GRACE)?;
         if let (None, Some(fields)) = (since, answer.as_object_mut()) {
-            // Servers keep this answer for minutes: how many keys are left is told by the next one.
+            // A server may have kept this answer nevertheless: how many keys are left is told by the next one.
             fields.remove("device_one_time_keys_count");
             fields.remove("device_unused_fallback_key_types");
         }
@@ -369,16 +373,20 @@ impl Inbox {
         Ok(written.map(|written| Found { room: room.to_owned(), written }).collect())
     }
 
-    /// Passes on the messages of an answer. The place after it is stored with the last one.
-    fn pass_on(&mut self, found: Vec<Found>, next: &str) -> Result<(), Over> {
+    /// Passes on the messages of an answer. The place after it is stored with the last one. Those that were passed on before a
+    /// fault in the rest of the answer are left out.
+    fn pass_on(&mut self, mut found: Vec<Found>, next: &str) -> Result<(), Over> {
         let at = self.place.as_ref().map(|place| place.at).unwrap_or_default();
         let at = found.iter().map(|found| found.written.at).fold(at, i64::max);
         let place = Place { since: next.to_owned(), at };
+        let all = found.len();
+        found.retain(|found| !self.passed.has(&found.written.id));
         let count = found.len();
         for (number, found) in found.into_iter().enumerate() {
             let is_last = number + 1 == count;
             let cursors = if is_last { place.cursors() } else { Cursors::new() };
             let given = self.pass_on_one(&found, cursors)?;
+            self.passed.add(&found.written.id);
             if is_last {
                 self.stored = Some(now());
                 self.place = Some(place.clone());
@@ -390,7 +398,7 @@ impl Inbox {
                 Given::Waits(ticket) => drop(self.waits.insert(ticket, seen)),
             }
         }
-        let is_due = self.stored.is_none_or(|stored| now().saturating_sub(stored) > STORE);
+        let is_due = count < all || self.stored.is_none_or(|stored| now().saturating_sub(stored) > STORE);
         if count == 0 && is_due && self.place.as_ref() != Some(&place) {
             self.store(place)?;
         }

@@ -31,6 +31,9 @@ const REFUSED: u64 = 60;
 /// What waits for the owner is tried again after so many seconds.
 const HELD: u64 = 60;
 
+/// Before a repeat that the server does not recognise: people may have seen the first one.
+const AGAIN: &str = "(sent again, the first attempt may have arrived)\n";
+
 /// Messages of a text. An event has at most 65,536 bytes, and the text is in it twice, once as HTML.
 const MEASURE: Measure = Measure { most: 12_000, unit: Unit::Bytes, parts: 20 };
 
@@ -126,7 +129,8 @@ impl Outbox {
                 Err(why) => lines.push(format!("(file {}: {why})", file.name)),
             }
         }
-        let mut whole = shown(deliver)?;
+        let mut whole = if deliver.repeated { AGAIN.to_owned() } else { String::new() };
+        whole.push_str(&shown(deliver)?);
         for line in lines {
             whole.push_str(if whole.is_empty() { "" } else { "\n" });
             whole.push_str(&line);

@@ -28,6 +28,7 @@ use crate::parked::ParkedMessages;
 use crate::rooms::Rooms;
 use crate::settings::{Settings, is_user};
 use crate::signs::{Shower, Sign, Signs, WAITING};
+use crate::waiting::Passed;
 
 /// How long the first answer is waited for.
 const FIRST: Duration = Duration::from_secs(20);
@@ -65,6 +66,10 @@ pub fn run() -> io::Result<()> {
     let ready = ready(&bot, device.as_deref(), Path::new("."))?;
     let people = People { agreed: settings.identities.clone(), verifies: settings.verifies.clone(), recovery };
     let crypto = encryption(&api, people, &bot, device.as_deref())?;
+    // Before it is ready: a message to a device without keys can never be read there.
+    if let Some(Err(trouble)) = crypto.as_ref().map(Crypto::upkeep) {
+        log(&format!("the keys of this device are not at the server yet: {trouble}"));
+    }
     let (ways, mut signs) = start(&daemon, &hello, Parts { settings, api, bot, crypto })?;
     daemon.send(&FromBridge::Ready { ready: Box::new(ready) })?;
     ways.work(daemon, &mut signs)
@@ -174,6 +179,7 @@ fn start(daemon: &Daemon, hello: &Hello, Parts { settings, api, bot, crypto }: P
             place: Place::of(&hello.cursors),
             stored: None,
             waits: BTreeMap::new(),
+            passed: Passed::default(),
         };
         spawn("inbox", || inbox.work())?;
     }

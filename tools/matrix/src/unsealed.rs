@@ -91,6 +91,10 @@ impl Inbox {
             if self.is_waiting(&room, &id) {
                 continue;
             }
+            if self.passed.has(&id) {
+                self.unpark(&room, &id)?;
+                continue;
+            }
             let Some(sealed) = &self.sealed else { break };
             match sealed.crypto.open_event(&room, &parked.event)? {
                 // It stays in the database until the daemon has it.

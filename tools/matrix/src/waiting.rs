@@ -1,8 +1,39 @@
-//! Messages that the daemon put off: what follows when they are stored.
+//! Messages that the daemon put off: what follows when they are stored. And those that it has answered, which do not come again.
+
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::api::Trouble;
 use crate::inbox::{Inbox, Over};
 use crate::signs::Sign;
+
+/// Messages of which is remembered that they were passed on.
+const REMEMBERED: usize = 10_000;
+
+/// The ids of the last messages that were passed on since the start. After a fault, and in a search, messages come again: the
+/// daemon would recognise those that it has stored, but not those that it has refused.
+#[derive(Debug, Default)]
+pub(crate) struct Passed {
+    ids: BTreeSet<String>,
+    order: VecDeque<String>,
+}
+
+impl Passed {
+    pub(crate) fn has(&self, id: &str) -> bool {
+        self.ids.contains(id)
+    }
+
+    pub(crate) fn add(&mut self, id: &str) {
+        if !self.ids.insert(id.to_owned()) {
+            return;
+        }
+        self.order.push_back(id.to_owned());
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.ids.remove(&oldest);
+        }
+    }
+}
 
 /// A message of a person.
 pub(crate) struct Seen {

@@ -157,6 +157,14 @@ impl Crypto {
             next_batch_token: answer.get("next_batch").and_then(Value::as_str).map(str::to_owned),
         };
         let (received, _) = self.run(self.machine.receive_sync_changes(changes, &settings())).map_err(fault)?;
+        let lost =
+            received.iter().filter(|event| matches!(event, ProcessedToDeviceEvent::UnableToDecrypt { .. })).count();
+        if lost > 0 {
+            // Those that came before are among them: a server repeats what was not confirmed.
+            log(&format!(
+                "{lost} encrypted messages to this device cannot be decrypted, or came before; they may have had keys"
+            ));
+        }
         // Those that were encrypted.
         let clear = received.iter().filter_map(|event| match event {
             ProcessedToDeviceEvent::Decrypted { raw, .. } => serde_json::from_str::<Value>(raw.json().get()).ok(),
