@@ -3,14 +3,15 @@
 
 `serve DIRECTORY` starts the server on a port of this machine, and does the operations that are posted to another port, as
 `{"words": [OPERATION, …]}`. Other calls post their own words there; they find it by the directory that MATRIX_PEOPLE names.
-`say TEXT`: Ann writes to the bot in their room. `many COUNT`: so many. `heard`: everything that the bot sent there. `as PERSON
-METHOD PATH [JSON]`: any request, its status and answer as JSON. `upload PERSON NAME TYPE TEXT`: the address of a file. `stop`,
-`start`: the server.
+`many COUNT`: Ann writes so many texts to the bot in their room. `as PERSON METHOD PATH [JSON]`: any request, its status and answer
+as JSON. `upload PERSON NAME TYPE TEXT`: the address of a file. `stop`, `start`: the server. The other words are those of the kit for
+bridges, in matrix_words.py.
 
 People, their room and the server's tables are made once and copied for each server: Synapse takes seconds to make them."""
 import base64, fcntl, hashlib, hmac, http.server, json, os, shutil, signal, socket, subprocess, sys, tempfile, threading, time
 import urllib.error, urllib.parse, urllib.request
 
+sys.dont_write_bytecode = True
 HERE = sys.argv[2] if sys.argv[1] == "serve" else os.environ["MATRIX_PEOPLE"]
 INSTALLED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "target", "synapse")
 SYNAPSE = os.path.join(INSTALLED, "bin", "python3")
@@ -167,6 +168,7 @@ def serve():
     configure("{per_second: 1, burst_count: 3}" if "few" in sys.argv[3:] else MANY)
     control = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Control)
     threading.Thread(target=control.serve_forever, daemon=True).start()
+    matrix_words.serve()
     try:
         start()
         write("control", str(control.server_address[1]))
@@ -175,38 +177,20 @@ def serve():
     finally:
         stop()
 
-def heard():
-    path, token = "/_matrix/client/v3/rooms/%s/messages?dir=b&limit=500" % urllib.parse.quote(read("room"), safe=""), read("token-ann")
-    found, more = [], ""
-    while True:
-        page = done("GET", path + more, token)
-        found += [event["content"]["body"] for event in page["chunk"] if event["sender"].startswith("@bot:") and "body" in event["content"]]
-        if "end" not in page:
-            return reversed(found)
-        more = "&from=" + urllib.parse.quote(page["end"], safe="")
-
-def say(texts):
-    path = "/_matrix/client/v3/rooms/%s/send/m.room.message/" % urllib.parse.quote(read("room"), safe="")
-    for text in texts:
-        done("PUT", path + str(time.time_ns()), read("token-ann"), {"msgtype": "m.text", "body": text})
-
 def operate(words):
     """The answer as text."""
     operation, *rest = words
-    if operation == "say":
-        say(rest)
-    elif operation == "many":
-        say("many-%d." % number for number in range(int(rest[0])))
-    elif operation == "heard":
-        return "\n".join(heard())
+    if operation == "can":
+        return "\n".join([*matrix_words.WORDS, *("%s: %s" % pair for pair in matrix_words.CANNOT.items())])
+    elif operation in matrix_words.WORDS:
+        return matrix_words.WORDS[operation](*rest) or ""
     elif operation == "as":
         person, method, path, *body = rest
         body = json.loads(body[0]) if body else None
         return json.dumps(request(method, path.replace("TXN", str(time.time_ns())), read("token-" + person), body))
     elif operation == "upload":
         person, name, kind, text = rest
-        path = "/_matrix/media/v3/upload?filename=" + urllib.parse.quote(name)
-        return done("POST", path, read("token-" + person), text.encode(), kind=kind)["content_uri"]
+        return matrix_words.upload(person, name, text.encode(), kind)
     elif operation == "stop":
         stop()
     elif operation == "start":
@@ -226,4 +210,7 @@ def main():
         sys.exit(error.read().decode())
 
 if __name__ == "__main__":
+    # One module, also for what imports it.
+    sys.modules["matrix_people"] = sys.modules["__main__"]
+    import matrix_words
     main()

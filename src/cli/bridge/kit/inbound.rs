@@ -245,6 +245,7 @@ fn changes(kit: &Kit<'_>) -> Tried {
     }
     let (_, mut peer, text) = with(kit, "to be changed")?;
     peer.taken(&text)?;
+    peer.settle()?;
     let changed = kit.text("changed");
     for verb in known {
         network.act(&[verb, &changed])?;
@@ -257,6 +258,7 @@ fn meddling(kit: &Kit<'_>) -> Tried {
     kit.network()?.can("meddle")?;
     let (network, mut peer, text) = with(kit, "to be left alone")?;
     peer.taken(&text)?;
+    peer.settle()?;
     let changed = kit.text("changed by someone else");
     network.act(&["meddle", &changed])?;
     peer.nothing("", "the edit of someone else came as a message")

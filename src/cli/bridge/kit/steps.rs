@@ -74,6 +74,14 @@ impl Peer<'_> {
         self.until(MOMENT, |frame| arrived(frame).filter(|message| message.text.contains(text)))
     }
 
+    /// Takes what still comes of earlier cases, until nothing does for a moment.
+    pub(super) fn settle(&mut self) -> Result<(), String> {
+        while let Some(message) = self.comes("")? {
+            self.accept(&message)?;
+        }
+        Ok(())
+    }
+
     /// Fails if a message with this text comes.
     pub(super) fn nothing(&mut self, text: &str, what: &str) -> Tried {
         match self.comes(text)? {
