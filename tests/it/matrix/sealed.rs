@@ -5,9 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{part, walk};
-use crate::host::bridge_programs::kill;
+use crate::host::bridge_programs::{self, kill};
 use crate::host::matrix::Matrix;
 use crate::host::wait_for;
+
+const KILLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/matrix_kills.py");
 
 impl Matrix {
     /// Ann opens an encrypted room with the bot, and waits for it.
@@ -144,6 +146,17 @@ fn nothing_is_lost_or_doubled_in_encrypted_rooms() {
         }
     }
     matrix.sealed_once(&room, &texts);
+}
+
+/// The server, the bridge and both are killed at each point of the way of a key: before and after the bridge has it, and before
+/// and after the server knows that. Servers tell keys once.
+#[test]
+fn a_key_survives_kills_at_each_point_of_its_way() {
+    let Some(matrix) = Matrix::start_sealed() else { return };
+    let mut command = matrix.host.bare("/usr/bin/python3");
+    command.arg(KILLS).arg(bridge_programs::matrix()).env("MATRIX_PEOPLE", matrix.directory.path());
+    let ended = command.output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
 }
 
 /// A message whose key is missing waits for it. What never comes is told in the room. Neither reaches an agent empty.
