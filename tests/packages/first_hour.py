@@ -232,6 +232,10 @@ def main():
     print(ann.screen)
     if status:
         raise SystemExit("FAILED: hearth setup")
+    # Who is asked for a right is told how to do without it.
+    shown = " ".join(ann.screen.split())
+    if "cannot be limited here" in shown and not re.search(r"[^.]\. To limit it, \w", shown):
+        raise SystemExit("FAILED: setup does not say how to limit the network")
     daemon = ann.process(["hearth", "run"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     log = []
     reader = threading.Thread(target=lambda: log.append(daemon.stderr.read()), daemon=True)

@@ -106,7 +106,11 @@ impl Setup<'_> {
         if agent.unconfined {
             self.say("It reaches everything that your user reaches over the network.")?;
         } else if let Some((why, mend)) = lack {
-            self.say(&format!("What this agent reaches over the network cannot be limited here: {why}."))?;
+            // What bubblewrap prints may end its sentence.
+            let because = why.trim_end_matches('.');
+            self.say(&format!(
+                "What this agent reaches over the network cannot be limited here: {because}. To limit it, {mend}."
+            ))?;
             let question = "Let it reach everything?";
             if !(self.args.open_network || self.ask.is_person() && self.ask.yes(question, false)?) {
                 return Err(Failure::Failed(format!(
