@@ -134,14 +134,21 @@ clean_up() {
     [ -z "${command:-}" ] || kill "$command" 2>/dev/null || true
     "$HEARTH_TEST_SERVICE" stop || true
     env -u CONTAINER_HOST podman rm -fa -t 0 >/dev/null 2>&1 || true
-    # What cleans up after a container starts seconds after its end, and mounts the store again.
-    for _ in $(seq 100); do
-        pgrep -f -- "--root $dir/store" >/dev/null || break
+    # What cleans up after a container starts seconds after its end, and mounts the store again. It may do so at any moment
+    # until it has ended.
+    for _ in $(seq 300); do
+        if ! pgrep -f -- "--root $dir/store" >/dev/null; then
+            while umount "$dir/store/overlay" 2>/dev/null; do :; done
+            remove && return
+        fi
         sleep 0.1
     done
-    umount "$dir/store/overlay" 2>/dev/null || true
-    # What a user's containers wrote belongs to ids that only a user namespace of its own may remove.
-    if [ "$(id -u)" = 0 ]; then rm -rf "$dir"; else podman unshare rm -rf "$dir" 2>/dev/null || true; fi
+    echo "$0: $dir cannot be removed" >&2
+}
+
+# What a user's containers wrote belongs to ids that only a user namespace of its own may remove.
+remove() {
+    if [ "$(id -u)" = 0 ]; then rm -rf "$dir" 2>/dev/null; else podman unshare rm -rf "$dir" 2>/dev/null || true; fi
 }
 
 # In a mount namespace of its own, where a user may use the device of virtual networks.
