@@ -209,6 +209,6 @@ mod tests {
             assert!(told.iter().zip(expected).all(|(told, word)| told.contains(word)), "{told:?} {expected:?}");
         }
         let disabled = System { enabled: Some(false), ..running };
-        assert!(judge(ExistingUnit::Same, &disabled, Some(&daemon(7, "1")), "1")[0].contains("log in"));
+        assert!(judge(ExistingUnit::Same, &disabled, Some(&daemon(7, "1")), "1")[0].contains("at login"));
     }
 }
