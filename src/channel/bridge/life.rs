@@ -23,6 +23,7 @@ pub(super) async fn keep(shared: Arc<Shared>) {
         let (line, why, wait) = match end {
             End::Closed => break,
             End::Died { why, was_well } => {
+                shared.crashed(&why);
                 tries = if was_well { 0 } else { tries };
                 let wait = times.restart.wait(tries);
                 tries = tries.saturating_add(1);

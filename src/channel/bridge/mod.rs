@@ -34,6 +34,8 @@ mod tests;
 const PENDING_MAX: usize = 1_024;
 /// Deliveries in a row that may end without an outcome. After that the bridge counts as deaf.
 const UNHEARD_MAX: u32 = 3;
+/// Ends of a bridge within [`Times::crashes`] after which it counts as down, also while it runs.
+const CRASHES_MAX: usize = 10;
 /// Questions for direct chats that may be with a bridge at once.
 const OPENING_MAX: usize = 64;
 
@@ -54,6 +56,8 @@ pub struct Times {
     pub restart: Backoff,
     /// Before a bridge is started again that waits for changed settings.
     pub changed: Millis,
+    /// For how long the end of a bridge counts.
+    pub crashes: Duration,
 }
 
 impl Times {
@@ -66,6 +70,7 @@ impl Times {
         space: Duration::from_secs(5),
         restart: Backoff::new(Millis::seconds(1), Millis::minutes(1)),
         changed: Millis::minutes(10),
+        crashes: Duration::from_mins(10),
     };
 }
 
@@ -145,6 +150,10 @@ struct State {
     last: u64,
     /// Deliveries that ended without an outcome since the last outcome, of any process.
     unheard: u32,
+    /// Processes that ended by themselves within [`Times::crashes`].
+    crashes: usize,
+    /// Why the last one did.
+    crash: String,
 }
 
 /// A delivery that a process has.
@@ -159,6 +168,17 @@ struct Pending {
     late: bool,
     /// Distinguishes deliveries with the same id.
     number: u64,
+}
+
+impl State {
+    /// Why it counts as down, although it may run: it ends again and again.
+    fn crashing(&self, within: Duration) -> Option<String> {
+        let minutes = within.as_secs() / 60;
+        let why = || {
+            format!("it ended more than {CRASHES_MAX} times within {minutes} minutes; the last time: {}", self.crash)
+        };
+        (self.crashes > CRASHES_MAX).then(why)
+    }
 }
 
 impl Shared {
@@ -191,6 +211,19 @@ impl Shared {
         }
     }
 
+    /// A process ended by itself, which counts for a while.
+    fn crashed(self: &Arc<Self>, why: &str) {
+        let mut state = self.lock();
+        why.clone_into(&mut state.crash);
+        state.crashes += 1;
+        drop(state);
+        let (shared, within) = (Arc::downgrade(self), self.setup.times.crashes);
+        self.tokio.spawn(async move {
+            tokio::time::sleep(within).await;
+            shared.upgrade().into_iter().for_each(|shared| shared.lock().crashes -= 1);
+        });
+    }
+
     fn send(&self, frame: &ToBridge) -> bool {
         self.lock().out.as_ref().is_some_and(|out| out.send(frame.line()).is_ok())
     }
@@ -218,6 +251,8 @@ fn shared(setup: Setup, intake: Arc<dyn Ingress>, tokio: &Handle) -> Arc<Shared>
         held: BTreeSet::new(),
         last: 0,
         unheard: 0,
+        crashes: 0,
+        crash: String::new(),
     };
     Arc::new(Shared {
         setup,
@@ -263,6 +298,9 @@ impl Channel for Bridge {
             // Another process runs since then, and has to prove itself.
             let failure = Some(outbound::unheard(state.unheard));
             return Health { state: LineState::Down, last_contact, next_try: None, failure };
+        }
+        if let Some(why) = state.crashing(self.0.setup.times.crashes) {
+            return Health { state: LineState::Down, last_contact, next_try: state.next_try, failure: Some(why) };
         }
         Health { state: state.line, last_contact, next_try: state.next_try, failure: state.why.clone() }
     }

@@ -390,6 +390,31 @@ fn a_bridge_that_reports_no_outcomes_is_started_again() {
     scene.wait_line(LineState::Up);
 }
 
+/// Each process is ready for a moment, so that the channel would look well whenever the daemon looks.
+#[test]
+fn a_bridge_that_ends_again_and_again_counts_as_down_while_it_runs() {
+    let scene = scene(QUICK);
+    for count in 0..=CRASHES_MAX {
+        let mut peer = scene.peer();
+        peer.ready(&json!({}));
+        assert_eq!(scene.wait_line(LineState::Up).failure, None, "after {count} ends");
+        peer.die();
+    }
+    let mut peer = scene.peer();
+    peer.ready(&json!({}));
+    scene.wait("it to be ready", |scene| (*scene.engine.reachable.lock().unwrap() > 11).then_some(()));
+    let health = scene.channel.health();
+    assert_eq!(health.state, LineState::Down);
+    let why = health.failure.unwrap();
+    assert!(why.contains("more than 10 times within 10 minutes") && why.contains("signal: 9"), "{why}");
+    // It is believed again when it has lived long enough.
+    let scene = self::scene(Times { crashes: Duration::from_millis(300), ..QUICK });
+    (0..=CRASHES_MAX).for_each(|_| scene.peer().die());
+    let mut peer = scene.peer();
+    peer.ready(&json!({}));
+    scene.wait_line(LineState::Up);
+}
+
 #[test]
 fn a_bridge_whose_files_are_too_large_is_ended_with_the_reason() {
     let again = Backoff::new(Millis::minutes(1), Millis::minutes(1));
