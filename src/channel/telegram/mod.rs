@@ -99,6 +99,8 @@ struct Times {
     files: Duration,
     /// How long a delivery may wait in its queue: a bit less than the engine's time limit of an attempt.
     patience: Duration,
+    /// The longest pause that an attempt waits for. A longer one ends it, and the engine is told when the pause is over.
+    waits: Duration,
 }
 
 impl Times {
@@ -109,6 +111,7 @@ impl Times {
         pause_refused: Backoff::new(Millis::minutes(1), Millis::minutes(10)),
         files: Duration::from_secs(10),
         patience: Duration::from_secs(45),
+        waits: Duration::from_secs(2),
     };
 }
 

@@ -11,7 +11,14 @@ use crate::model::address::ForeignId;
 /// Current pauses by chat; `None` is the pause of all chats.
 #[derive(Clone, Default)]
 pub(super) struct Pace {
-    pauses: Arc<Mutex<HashMap<Option<ForeignId>, watch::Receiver<()>>>>,
+    pauses: Arc<Mutex<HashMap<Option<ForeignId>, Pause>>>,
+}
+
+#[derive(Clone)]
+struct Pause {
+    length: Duration,
+    /// Nothing is ever sent on it. The pause ends when its sender is dropped.
+    over: watch::Receiver<()>,
 }
 
 impl Pace {
@@ -28,24 +35,29 @@ impl Pace {
     /// Waits until no pause applies to a chat.
     pub(super) async fn clear(&self, chat: &ForeignId) {
         while let Some(mut pause) = self.holding(chat) {
-            // Nothing is ever sent on the channel. The pause ends when its sender is dropped.
-            while pause.changed().await.is_ok() {}
+            while pause.over.changed().await.is_ok() {}
         }
     }
 
-    fn holding(&self, chat: &ForeignId) -> Option<watch::Receiver<()>> {
+    /// The length of the pause that applies to a chat.
+    pub(super) fn length(&self, chat: &ForeignId) -> Duration {
+        self.holding(chat).map_or(Duration::ZERO, |pause| pause.length)
+    }
+
+    fn holding(&self, chat: &ForeignId) -> Option<Pause> {
         let pauses = self.lock();
         pauses.get(&None).or_else(|| pauses.get(&Some(chat.clone()))).cloned()
     }
 
     fn hold(&self, place: Option<ForeignId>, length: Duration) {
-        let (end, pause) = watch::channel(());
+        let (end, over) = watch::channel(());
+        let pause = Pause { length, over };
         self.lock().insert(place.clone(), pause.clone());
         let pace = self.clone();
         tokio::spawn(async move {
             tokio::time::sleep(length).await;
             let mut pauses = pace.lock();
-            if pauses.get(&place).is_some_and(|held| held.same_channel(&pause)) {
+            if pauses.get(&place).is_some_and(|held| held.over.same_channel(&pause.over)) {
                 pauses.remove(&place);
             }
             drop(pauses);
@@ -53,7 +65,7 @@ impl Pace {
         });
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Option<ForeignId>, watch::Receiver<()>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Option<ForeignId>, Pause>> {
         self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -97,7 +109,7 @@ mod tests {
             pace.pause(&chat, Duration::ZERO);
             pace.pause(&chat, HOUR);
             tokio::time::sleep(Duration::from_millis(5)).await;
-            assert!(held(&pace, "8").await);
+            assert!(held(&pace, "8").await && pace.length(&chat) == HOUR);
         });
     }
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::json;
 use tokio::runtime::Handle;
@@ -158,7 +159,7 @@ impl OutgoingQueues {
                     self.line.answered();
                     plan.made(message);
                 }
-                Err(Failure::Slow(length)) => self.pace.pause(&chat, length),
+                Err(Failure::Slow(length)) => self.pause(&chat, length),
                 Err(Failure::Refused { moved: Some(to), .. }) if plan.chat != json!(to) => {
                     tracing::warn!(channel = %self.channel, %chat, %to, "the group became a supergroup with a new id");
                     self.lock().memory.moved(&chat, to);
@@ -207,10 +208,26 @@ impl OutgoingQueues {
         if !self.line.takes_messages() {
             return Some(DeliveryResult::NoAdapter);
         }
+        let paused = || Some(DeliveryResult::Retry("the server requests a pause".to_owned()));
+        if self.pace.length(chat) > self.times.waits {
+            return paused();
+        }
         tokio::select! {
             biased;
             () = self.pace.clear(chat) => None,
-            () = &mut job.patience => Some(DeliveryResult::Retry("the server requests a pause".to_owned())),
+            () = &mut job.patience => paused(),
+        }
+    }
+
+    /// Begins a pause in a chat. Deliveries that do not wait for it are tried when it is over.
+    fn pause(&self, chat: &ForeignId, length: Duration) {
+        self.pace.pause(chat, length);
+        if length > self.times.waits {
+            let intake = Arc::clone(&self.intake);
+            tokio::spawn(async move {
+                tokio::time::sleep(length).await;
+                intake.reachable();
+            });
         }
     }
 

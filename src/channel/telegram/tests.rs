@@ -141,6 +141,7 @@ const QUICK: Times = Times {
     pause_refused: Backoff::new(Millis::new(50), Millis::new(500)),
     files: Duration::from_secs(40),
     patience: Duration::from_secs(40),
+    waits: Duration::from_secs(40),
 };
 
 impl Bench {

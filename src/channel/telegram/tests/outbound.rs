@@ -133,6 +133,20 @@ fn a_pause_that_is_longer_than_an_attempt_may_take_is_told() {
     assert_eq!(bench.calls("sendMessage").len(), 2);
 }
 
+/// The engine tries again when the pause is over, and the attempt does not last as long as the pause.
+#[test]
+fn a_long_pause_ends_the_attempt_at_once_and_its_end_is_told() {
+    let bench = Bench::with(Times { waits: Duration::from_secs(2), ..QUICK });
+    let known = bench.heard(|heard| heard.reachable);
+    bench.server.fails("sendMessage", [slow(5)]);
+    let begin = crate::clock::Stopwatch::start();
+    assert_eq!(bench.deliver(say(4, "late")), DeliveryResult::Retry("the server requests a pause".into()));
+    assert!(begin.elapsed() < Duration::from_secs(5), "it waited for the pause");
+    bench.until("the end of the pause", || bench.heard(|heard| heard.reachable > known));
+    assert_eq!(bench.deliver(say(4, "late")), delivered(100));
+    assert_eq!(bench.calls("sendMessage").len(), 2, "nobody knocked in the meantime");
+}
+
 #[test]
 fn of_a_long_message_only_what_is_missing_is_sent_again() {
     let bench = Bench::up();
