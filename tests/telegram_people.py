@@ -106,5 +106,5 @@ play({
     "trip": lambda: ask({"faults": [{"method": "sendMessage", "none": True}, {"method": "sendMessage", "status": 429, "more": {"retry_after": 1}}]}) and None,
     "reactions": lambda: "\n".join({(one["chat_id"], one["message_id"]): "👍" for one in ask({})["reactions"] if one["message_id"] != 999999}.values()),
     "second": lambda: ask({"faults": [{"method": "getUpdates", "status": 409, "more": {}}] * 3}) and None,
-}, {"edit-parts": "after a restart, Hearth knows only the first part on Telegram", "delete": "the Bot API tells of no deletions", "elsewhere": ELSEWHERE, "huge": "the stand-in answers small", "half": "each question has an end",
+}, {"delete": "the Bot API tells of no deletions", "elsewhere": ELSEWHERE, "huge": "the stand-in answers small", "half": "each question has an end",
     "requests": "the stand-in does not count"})

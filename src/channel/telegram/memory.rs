@@ -1,11 +1,11 @@
 //! In-memory state of deliveries, to avoid sending anything twice without need.
 //!
 //! A crash loses it. After that, all parts of an interrupted multi-part message are sent again, the first one marked,
-//! and an edit of a multi-part message changes the first part and sends the others anew.
+//! and an edit changes the parts that the message had when it was sent: parts that an edit has added stay as they are.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::plan::SendPlan;
+use super::plan::{self, SendPlan};
 use crate::model::address::ForeignId;
 use crate::model::id::OutboundId;
 
@@ -46,9 +46,9 @@ impl Memory {
     pub(super) fn done(&mut self, id: OutboundId, chat: &ForeignId, message: Option<ForeignId>, parts: &[i64]) {
         bounded(&mut self.done);
         self.done.insert(id, message);
-        let first = parts.first();
+        let (first, before) = (parts.first(), self.parts.len());
         self.parts.retain(|(place, known)| place != chat || known.first() != first);
-        if parts.len() > 1 {
+        if parts.len() > 1 || self.parts.len() < before {
             self.parts.truncate(MAX - 1);
             self.parts.push_front((chat.clone(), parts.to_vec()));
         }
@@ -59,11 +59,11 @@ impl Memory {
         self.done.get(&id).cloned()
     }
 
-    /// The messages that a message consists of, itself first; empty if it is single or unknown.
+    /// The messages that a message consists of, itself first: those of the last edit, or else those of its id.
     pub(super) fn parts(&self, chat: &ForeignId, message: &ForeignId) -> Vec<i64> {
-        let Ok(message) = message.as_str().parse::<i64>() else { return Vec::new() };
-        let known = self.parts.iter().find(|(place, parts)| place == chat && parts.first() == Some(&message));
-        known.map(|(_, parts)| parts.clone()).unwrap_or_default()
+        let sent = plan::messages(message);
+        let known = self.parts.iter().find(|(place, parts)| place == chat && parts.first() == sent.first());
+        known.map_or(sent, |(_, parts)| parts.clone())
     }
 
     /// Records a chat's new id.

@@ -72,11 +72,8 @@ pub(super) fn plan(delivery: &Delivery, parts: &[i64]) -> Result<SendPlan, Strin
     let steps = match &delivery.act {
         DeliveryAct::Say => say(delivery)?,
         DeliveryAct::Ask(card) => ask(card),
-        DeliveryAct::Edit(message) => edit(number("message", message)?, &words(delivery).0, parts)?,
-        DeliveryAct::React(message) => {
-            let message = number("message", message)?;
-            vec![Step::React { message, emoji: emoji(&delivery.text)? }]
-        }
+        DeliveryAct::Edit(message) => edit(first(message)?, &words(delivery).0, parts)?,
+        DeliveryAct::React(message) => vec![Step::React { message: first(message)?, emoji: emoji(&delivery.text)? }],
     };
     let (chat, topic) = place(&delivery.to)?;
     let last_counts = matches!(delivery.act, DeliveryAct::Ask(_));
@@ -106,6 +103,15 @@ fn number(what: &str, id: &ForeignId) -> Result<i64, String> {
     id.as_str().parse().map_err(|_| format!("the {what} has no Telegram id"))
 }
 
+/// The messages in the id of a delivery; see [`SendPlan::answer`].
+pub(super) fn messages(id: &ForeignId) -> Vec<i64> {
+    id.as_str().split(' ').map_while(|message| message.parse().ok()).collect()
+}
+
+fn first(id: &ForeignId) -> Result<i64, String> {
+    messages(id).first().copied().ok_or_else(|| "the message has no Telegram id".to_owned())
+}
+
 impl SendPlan {
     /// Marks the next call as a repeat.
     pub(super) fn mark(&mut self) {
@@ -126,9 +132,22 @@ impl SendPlan {
         }
     }
 
-    /// The message that represents the delivery.
-    pub(super) fn answer(&self) -> Option<i64> {
-        if self.last_counts { self.ids.last().copied() } else { self.ids.first().copied() }
+    /// Sends the next part as a new message if it was to replace one that is gone. The first part is the message itself.
+    pub(super) fn is_sent_anew(&mut self) -> bool {
+        let Some(step) = self.steps.front_mut().filter(|_| !self.texts.is_empty()) else { return false };
+        let Step::Edit { text, .. } = step else { return false };
+        *step = Step::Text { text: std::mem::take(text), buttons: Vec::new() };
+        true
+    }
+
+    /// The id of the delivery: the message that represents it. A text of several messages is all of them, with spaces
+    /// between them, so that an edit after a restart finds them; the first one alone, if that would be too long for an id.
+    pub(super) fn answer(&self) -> Option<ForeignId> {
+        let id = |text: String| ForeignId::new("message_id", text).ok();
+        let one = if self.last_counts { self.ids.last() } else { self.ids.first() };
+        let is_text = !self.last_counts && self.texts.len() > 1 && self.texts.first() == one;
+        let all = is_text.then(|| self.texts.iter().map(i64::to_string).collect::<Vec<_>>().join(" "));
+        all.and_then(id).or_else(|| id(one?.to_string()))
     }
 }
 

@@ -160,6 +160,9 @@ impl OutgoingQueues {
                     plan.made(message);
                 }
                 Err(Failure::Slow(length)) => self.pause(&chat, length),
+                // An earlier edit may have needed fewer parts.
+                Err(Failure::Refused { description, moved: None })
+                    if description.contains("not found") && plan.is_sent_anew() => {}
                 Err(Failure::Refused { moved: Some(to), .. }) if plan.chat != json!(to) => {
                     tracing::warn!(channel = %self.channel, %chat, %to, "the group became a supergroup with a new id");
                     self.lock().memory.moved(&chat, to);
@@ -171,7 +174,7 @@ impl OutgoingQueues {
                 }
             }
         }
-        let answer = plan.answer().and_then(|message| ForeignId::new("message_id", message.to_string()).ok());
+        let answer = plan.answer();
         self.lock().memory.done(id, &chat, answer.clone(), &plan.texts);
         DeliveryResult::Delivered { platform_message: answer }
     }

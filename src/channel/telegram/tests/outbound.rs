@@ -26,7 +26,7 @@ fn links_have_previews_only_where_the_channel_says_so() {
         let mut bench = Bench::up();
         bench.link_previews = link_previews;
         bench.start(None, QUICK);
-        assert_eq!(bench.deliver(say(1, &long)), delivered(100));
+        assert_eq!(bench.deliver(say(1, &long)), parts("100 101 102"));
         assert_eq!(bench.deliver(say(2, "[look](https://evil.example/?secret)")), delivered(103));
         assert!(matches!(
             bench.deliver(delivery(3, DeliveryAct::Edit(id(103)), &long)),
@@ -156,14 +156,14 @@ fn of_a_long_message_only_what_is_missing_is_sent_again() {
     bench.server.fails("sendMessage", [Fault::None, trouble]);
     assert!(matches!(bench.deliver(say(1, &long)), DeliveryResult::Retry(_)));
     assert_eq!(bench.server.shown(123), [a.as_str()]);
-    assert_eq!(bench.deliver(say(1, &long)), delivered(100), "the first part stands for all");
+    assert_eq!(bench.deliver(say(1, &long)), parts("100 101 102"));
     assert_eq!(bench.server.shown(123), [a.as_str(), &b, &c]);
 
     // A message with an unknown outcome is sent again and says so; other messages are neither repeated nor marked.
     bench.server.fails("sendMessage", [Fault::None, Fault::LoseAnswer]);
     assert!(matches!(bench.deliver(say(2, &long)), DeliveryResult::Uncertain(_)));
     let again = Delivery { repeated: true, ..say(2, &long) };
-    assert_eq!(bench.deliver(again), delivered(103));
+    assert_eq!(bench.deliver(again), parts("103 105 106"));
     assert_eq!(bench.server.shown(123)[3..], [a.clone(), b.clone(), format!("{AGAIN}{b}"), c.clone()]);
 
     // Nothing is known about attempts of an earlier run.
@@ -197,6 +197,11 @@ fn a_delivery_that_is_under_way_or_was_made_is_not_made_again() {
     assert_eq!((bench.server.shown(123), bench.heard(|heard| heard.outcomes.len())), (vec!["hi".to_owned()], 2));
 }
 
+/// A text of several messages that was sent.
+fn parts(ids: &str) -> DeliveryResult {
+    DeliveryResult::Delivered { platform_message: Some(id(ids)) }
+}
+
 #[test]
 fn edits_change_all_parts_and_take_the_buttons_away() {
     let bench = Bench::up();
@@ -216,16 +221,40 @@ fn edits_change_all_parts_and_take_the_buttons_away() {
     assert_eq!(bench.deliver(edit(3, 100, "New sender\n\nAllow!")), delivered(100), "not modified is done");
 
     let (a, b) = ("a".repeat(4_000), "b".repeat(10));
-    assert_eq!(bench.deliver(say(4, &format!("{a}{b}"))), delivered(101));
+    assert_eq!(bench.deliver(say(4, &format!("{a}{b}"))), parts("101 102"));
     assert_eq!(bench.deliver(edit(5, 101, "short")), delivered(101));
     assert_eq!(bench.server.shown(123)[1..], ["short"]);
-    assert_eq!(bench.deliver(edit(6, 101, &format!("{b}{a}"))), delivered(101));
+    assert_eq!(bench.deliver(edit(6, 101, &format!("{b}{a}"))), parts("101 102"));
     assert_eq!(bench.server.shown(123).len(), 3);
 
     let rejected = "Bad Request: message to edit not found".to_owned();
     assert_eq!(bench.deliver(edit(7, 999, "x")), DeliveryResult::Rejected(rejected));
     bench.server.fails("editMessageText", [Fault::LoseAnswer]);
     assert!(matches!(bench.deliver(edit(8, 101, "y")), DeliveryResult::Retry(_)), "an edit can be repeated");
+}
+
+/// The daemon stores the ids of all parts. A part that an edit removed is sent anew when a later text needs it.
+#[test]
+fn edits_after_a_restart_change_all_parts() {
+    let mut bench = Bench::up();
+    let long = |letter: &str| [letter.repeat(4_000), letter.repeat(4_000), letter.repeat(10)];
+    let said = bench.deliver(say(1, &long("a").concat()));
+    let DeliveryResult::Delivered { platform_message: Some(parts) } = said else { panic!("{said:?}") };
+    assert_eq!(parts.as_str(), "100 101 102");
+    let edit = |number, text: &str| delivery(number, DeliveryAct::Edit(parts.clone()), text);
+    for (number, text, expected) in [
+        (2, long("b").concat(), long("b").to_vec()),
+        (3, "short".to_owned(), vec!["short".to_owned()]),
+        (4, long("c").concat(), long("c").to_vec()),
+    ] {
+        bench.start(None, QUICK);
+        bench.until("the bot is connected", || bench.bot().state() == State::Up);
+        assert!(matches!(bench.deliver(edit(number, &text)), DeliveryResult::Delivered { .. }), "{number}");
+        assert_eq!(bench.server.shown(123), expected, "edit {number}");
+    }
+    let react = delivery(5, DeliveryAct::React(parts), "thumbs_up");
+    assert_eq!(bench.deliver(react), DeliveryResult::Delivered { platform_message: None });
+    assert_eq!(bench.calls("setMessageReaction").pop().unwrap().parameters["message_id"], 100);
 }
 
 #[test]

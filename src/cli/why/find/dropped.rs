@@ -49,7 +49,10 @@ impl Search<'_, '_> {
         for row in db.outbound.range(txn, range)? {
             let Some((outbound, row)) = self.rows.readable(row)? else { continue };
             let same = match &row.state {
-                OutState::Delivered { platform_message, .. } => platform_message.as_ref() == Some(id),
+                // A text of several messages has the ids of all of them.
+                OutState::Delivered { platform_message: Some(known), .. } => {
+                    known == id || known.as_str().split(' ').any(|part| part == id.as_str())
+                }
                 _ => false,
             };
             let in_scope = |to: &Address| same && self.scope.has(&ChatKey::of(&to.channel, &to.platform_id));
