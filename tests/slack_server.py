@@ -40,7 +40,7 @@ class State:
         self.keys, self.faults, self.log, self.ephemeral, self.revoked = {}, {}, [], [], set()
         self.count, self.last, self.turn = 0, 0, 0
         # D apis/events-api: three seconds to acknowledge, then up to three repetitions.
-        self.ack, self.repeats, self.page, self.ping, self.both = 3.0, 3, 100, 5.0, True
+        self.ack, self.repeats, self.page, self.ping, self.both = 3.0, 3, 100, 0.5, True
         self.told = True
 
     def number(self):

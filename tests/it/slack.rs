@@ -25,7 +25,7 @@ impl Slack {
         let group = "group = true\n[[chats.wirings]]\nagent = \"main\"\nengage = \"mention-sticky\"";
         slack.host.apply(&format!(
             "schema = 1\n[[agents]]\nfolder = \"main\"\nprovider = \"echo\"\n[channels.slack]\ntype = \"bridge\"\n\
-             command = [\"{}\", \"slack\"]\ntoken = \"{}\"\nsecret = \"{}\"\nsettings = {{ server = \"{}\" }}\n\
+             command = [\"{}\", \"slack\"]\ntoken = \"{}\"\nsecret = \"{}\"\nsettings = {{ server = \"{}\", silence = \"5\" }}\n\
              [[users]]\nid = \"slack:U0ANN\"\nroles = [\"owner\"]\n{}{}",
             program.display(),
             slack.secret("token-bot"),

@@ -20,6 +20,7 @@ mod text;
 use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::time::Duration;
 
 use hearth_bridge::program::hand::Hand;
 use hearth_bridge::program::run::{Counts, Network, Threads, Ways, failed, greet, spawn};
@@ -38,7 +39,10 @@ use sockets::Sockets;
 
 const SERVER: &str = "https://slack.com";
 /// Names of settings.
-const SETTINGS: [&str; 2] = ["base_url", "server"];
+const SETTINGS: [&str; 3] = ["base_url", "server", "silence"];
+/// Seconds without any sign of Slack after which a connection is left, usually and at least.
+const SILENCE: u64 = 30;
+const SILENCE_MIN: u64 = 2;
 /// Threads that deliver.
 const POSTS: u32 = 4;
 /// Events that may wait.
@@ -54,8 +58,8 @@ const AGAIN: u64 = 5;
 /// Faults of this machine.
 pub(crate) fn run(mut daemon: Daemon) -> io::Result<()> {
     let Some(hello) = greet(&mut daemon, "hearth-networks slack")? else { return Ok(()) };
-    let api = match settings(&hello) {
-        Ok(api) => api,
+    let (api, silence) = match settings(&hello).and_then(|api| Ok((api, silence(&hello)?))) {
+        Ok(set) => set,
         Err(why) => return daemon.send(&failed(why, None)),
     };
     let (bot, first) = match begin(&api) {
@@ -67,7 +71,7 @@ pub(crate) fn run(mut daemon: Daemon) -> io::Result<()> {
     state.works(Side::Inbox);
     let counts = Counts { hands: 2, posts: POSTS };
     let (ways, threads) = Ways::prepare(&daemon, &hello, &state, counts)?;
-    let parts = Parts { api, bot, writer: daemon.writer(), state, first };
+    let parts = Parts { api, bot, writer: daemon.writer(), state, first, silence };
     let ready = ready(&parts.bot);
     // What a thread said before this would be lost.
     daemon.send(&FromBridge::Ready { ready: Box::new(ready) })?;
@@ -88,6 +92,17 @@ fn settings(hello: &Hello) -> Result<Api, String> {
     let mut api = Api::new(&address(server, SERVER)?, &Tokens { bot, app });
     api.file_max = hello.limits.file;
     Ok(api)
+}
+
+/// How long Slack may say nothing.
+fn silence(hello: &Hello) -> Result<Duration, String> {
+    if !hello.settings.contains_key("silence") {
+        return Ok(Duration::from_secs(SILENCE));
+    }
+    let seconds = setting(hello, "silence").and_then(|text| text.parse().ok());
+    let seconds = seconds.filter(|seconds| (SILENCE_MIN..=SILENCE).contains(seconds));
+    let wrong = || format!("`silence` must be a number of seconds from {SILENCE_MIN} to {SILENCE}, in quotes");
+    seconds.map(Duration::from_secs).ok_or_else(wrong)
 }
 
 /// Who the bot is, and the address of the first connection, if there is one yet; otherwise why not, and for how long.
@@ -131,11 +146,12 @@ struct Parts {
     writer: FrameWriter,
     state: State,
     first: Option<String>,
+    silence: Duration,
 }
 
 impl Parts {
     fn start(self, hello: &Hello, threads: Threads) -> io::Result<Slack> {
-        let Self { api, bot, writer, state, first } = self;
+        let Self { api, bot, writer, state, first, silence } = self;
         let (news, to_read) = sync_channel(EVENTS);
         let (presses, pressed) = sync_channel(presses::WAITING);
         let (directs, to_open) = channel();
@@ -154,7 +170,7 @@ impl Parts {
         }
         let (opener, opened) = (api.clone(), writer.clone());
         spawn("directs", move || open_all(&opener, &opened, &to_open))?;
-        let sockets = Sockets { api, state, writer, news: news.clone(), presses, first };
+        let sockets = Sockets { api, state, writer, news: news.clone(), presses, first, silence };
         spawn("sockets", move || sockets.work())?;
         Ok(Slack { news, directs })
     }

@@ -17,8 +17,6 @@ use crate::websocket::{Incoming, Socket};
 
 /// How often a connection looks for acknowledgements.
 const LOOK: Duration = Duration::from_millis(50);
-/// Slack says something every few seconds. A connection without any sign is left.
-const SILENCE: Duration = Duration::from_secs(30);
 /// How long a new connection may say nothing.
 const GREETING: Duration = Duration::from_secs(15);
 /// How long a connection is read after Slack announced its end.
@@ -51,7 +49,8 @@ enum Told {
     Leaving,
     /// Slack ended it for good.
     Final(String),
-    Ended(String),
+    /// It ended; why, and whether because nothing came, which takes long enough for no further wait.
+    Ended(String, bool),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +69,8 @@ pub(super) struct Sockets {
     pub(super) presses: SyncSender<Value>,
     /// The address of the first connection.
     pub(super) first: Option<String>,
+    /// Slack says something every few seconds. A connection without any sign for so long is left.
+    pub(super) silence: Duration,
 }
 
 /// Why there is no new connection.
@@ -138,11 +139,11 @@ impl Sockets {
                     due = now();
                 }
                 Told::Final(why) => return drop(self.writer.send(&failed(why, None))),
-                Told::Ended(why) => {
+                Told::Ended(why, was_silent) => {
                     live.remove(&number);
                     let is_up = live.values().any(|stage| matches!(stage, Stage::Up(_)));
                     let was_well = match stage {
-                        Some(Stage::Up(since)) => now().saturating_sub(since) >= WELL,
+                        Some(Stage::Up(since)) => was_silent || now().saturating_sub(since) >= WELL,
                         Some(Stage::Leaving) => true,
                         Some(Stage::New) | None => false,
                     };
@@ -190,6 +191,7 @@ impl Sockets {
             state: self.state.clone(),
             news: self.news.clone(),
             presses: self.presses.clone(),
+            silence: self.silence,
         };
         spawn("connection", move || line.work())
     }
@@ -214,19 +216,21 @@ struct Line {
     state: State,
     news: SyncSender<News>,
     presses: SyncSender<Value>,
+    silence: Duration,
 }
 
 impl Line {
     fn work(mut self) {
-        let why = match self.read() {
-            Ok(why) | Err(why) => why,
+        let (why, was_silent) = match self.read() {
+            Ok(None) => ("Slack says nothing any more".to_owned(), true),
+            Ok(Some(why)) | Err(why) => (why, false),
         };
-        drop(self.tell.send((self.number, Told::Ended(why))));
+        drop(self.tell.send((self.number, Told::Ended(why, was_silent))));
         self.socket.close(1000);
     }
 
-    /// Reads until the end; why it ended.
-    fn read(&mut self) -> Result<String, String> {
+    /// Reads until the end; why it ended, unless nothing came any more.
+    fn read(&mut self) -> Result<Option<String>, String> {
         let (began, mut heard) = (now(), now());
         let (mut is_greeted, mut left) = (false, None);
         loop {
@@ -237,17 +241,17 @@ impl Line {
             match self.socket.read(LOOK).map_err(|broken| broken.to_string())? {
                 Incoming::Silence => {
                     let silent = now().saturating_sub(heard);
-                    if silent > SILENCE || (!is_greeted && now().saturating_sub(began) > GREETING) {
-                        return Ok("Slack says nothing any more".to_owned());
+                    if silent > self.silence || (!is_greeted && now().saturating_sub(began) > GREETING) {
+                        return Ok(None);
                     }
                     if left.is_some_and(|left| now().saturating_sub(left) > OVERLAP) {
-                        return Ok("Slack announced it".to_owned());
+                        return Ok(Some("Slack announced it".to_owned()));
                     }
                     continue;
                 }
                 Incoming::Closed { code, why } => {
                     let code = code.map(|code| format!(" {code}")).unwrap_or_default();
-                    return Ok(format!("Slack closed it{code} {why}"));
+                    return Ok(Some(format!("Slack closed it{code} {why}")));
                 }
                 Incoming::Sign => {}
                 Incoming::Text(frame) => match self.take(&frame)? {
