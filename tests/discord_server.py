@@ -31,7 +31,7 @@ class World:
         self.asked, self.violations, self.identified, self.resumed = [], [], [], []
         self.rules, self.recent, self.windows, self.leaked = [], collections.deque(), {}, []
         # What a test can change.
-        self.set = {"interval": 1_000, "acks": True, "nonce_seconds": 120, "window": [1000, 1.0], "twice": False, "starts": 1000,
+        self.set = {"welcomes": True, "interval": 1_000, "acks": True, "nonce_seconds": 120, "window": [1000, 1.0], "twice": False, "starts": 1000,
                     "resume": True, "echo": True, "expired": False, "interaction_seconds": 3.0, "content": True, "joined": "2015-01-01T00:00:00.000000+00:00"}
 
     def snowflake(self):
@@ -206,6 +206,8 @@ class Socket:
         # A privileged intent that is not switched on (Opcodes and status codes: 4014).
         if d["intents"] & 1 << 15 and not WORLD.set["content"]:
             self.close(4014)
+        if not WORLD.set["welcomes"]:
+            return
         with LOCK:
             self.session = Session(d["intents"])
             self.session.socket = self

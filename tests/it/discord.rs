@@ -124,6 +124,21 @@ fn connections_to_the_gateway_go_on() {
     once(&discord, &texts);
 }
 
+/// Without a session of the gateway nothing is heard. The channel says so instead of looking well, and sends all the same.
+#[test]
+fn without_a_session_of_the_gateway_discord_is_shown_as_down() {
+    let mut discord = Discord::start();
+    discord.asks(&json!({ "set": { "welcomes": false } }));
+    discord.begin("");
+    let down = wait_for("the reason", || Some(discord.listed()).filter(|one| one["state"] == "down"));
+    assert!(down["why"].as_str().unwrap().contains("gateway of Discord has not answered"), "{down}");
+    discord.asks(&json!({ "set": { "welcomes": true } }));
+    discord.asks(&json!({ "abort": true }));
+    wait_for("the session", || (discord.facts()["identified"].as_u64() >= Some(2)).then_some(()));
+    discord.says("at last.");
+    discord.answer("at last.");
+}
+
 /// Each text was answered once, and stored once.
 fn once(discord: &Discord, texts: &[String]) {
     let has_all = || {

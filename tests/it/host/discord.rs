@@ -83,6 +83,12 @@ impl Discord {
     /// Starts a daemon with the server as the channel `discord`, and an agent that echoes in the direct chat with Ann and
     /// where it is mentioned in a server.
     pub(crate) fn connect(&mut self, settings: &str) {
+        self.begin(settings);
+        self.up();
+    }
+
+    /// The same without waiting for the bridge.
+    pub(crate) fn begin(&mut self, settings: &str) {
         self.host.env.push(("HEARTH_TEST_BACKOFF_MS".to_owned(), "100".to_owned()));
         let program = self.program(&bridge_programs::program("networks"));
         let chat = |id: &str, more: &str| {
@@ -101,7 +107,6 @@ impl Discord {
             chat(GENERAL, others),
         ));
         self.host.start();
-        self.up();
     }
 
     pub(crate) fn up(&self) {

@@ -46,7 +46,8 @@ pub(super) const CASES: &[Case] = &[
 /// A bridge, and a message that reached it.
 fn with<'a>(kit: &'a Kit<'a>, what: &str) -> Result<(&'a Network, Peer<'a>, String), Stop> {
     let network = kit.network()?;
-    let peer = Peer::start(kit)?;
+    let mut peer = Peer::start(kit)?;
+    peer.hears()?;
     let text = kit.text(what);
     network.say(&text)?;
     Ok((network, peer, text))
@@ -216,6 +217,7 @@ fn lost_cursor(kit: &Kit<'_>) -> Tried {
     let text = kit.text("after the loss");
     let arrives = || -> Tried {
         let mut peer = Peer::start(kit)?;
+        peer.hears()?;
         network.say(&text)?;
         Ok(peer.taken(&text).map(drop)?)
     };

@@ -1,5 +1,6 @@
 //! The daemon's side of one process of a bridge, played by a test.
 
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +17,8 @@ use crate::daemon::bridges::{self, Program, Reports, StartedBridge};
 
 /// How long a bridge may take to be ready.
 const READY: Duration = Duration::from_secs(30);
+/// Number of the pings that ask whether a bridge hears its network.
+const HEARS: u64 = 1 << 41;
 /// Pause between two looks at the socket.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -33,6 +36,8 @@ pub(super) struct Peer<'a> {
     pub(super) wants: bool,
     /// How often it asked that.
     pub(super) asked: usize,
+    /// Frames that came while an answer was awaited.
+    early: VecDeque<FromBridge>,
 }
 
 /// The next thing that a bridge does.
@@ -74,6 +79,7 @@ impl<'a> Peer<'a> {
             begun: Vec::new(),
             wants: true,
             asked: 0,
+            early: VecDeque::new(),
         };
         let files = kit.files().display().to_string();
         let mut hello = Hello {
@@ -119,8 +125,34 @@ impl<'a> Peer<'a> {
         self.process.socket.write_all(line).map_err(|error| format!("it reads nothing any more: {error}"))
     }
 
+    /// Waits until the bridge says that it hears its network: what people write before may not reach it.
+    pub(super) fn hears(&mut self) -> Result<(), String> {
+        let (watch, mut early) = (Stopwatch::start(), Vec::new());
+        let mut is_heard = false;
+        while !is_heard && watch.elapsed() < READY.max(self.kit.patience) {
+            self.send(&ToBridge::Ping { ping: HEARS })?;
+            is_heard = loop {
+                match self.step(self.kit.patience)? {
+                    Step::Frame(FromBridge::Pong { pong: HEARS, rest }) => break rest.down.is_none(),
+                    Step::Frame(frame) => early.push(frame),
+                    // A case of its own is about that.
+                    Step::Silence => break true,
+                    Step::Gone => return Err(format!("it ended: {}", self.how())),
+                }
+            };
+            if !is_heard {
+                std::thread::sleep(LOOK);
+            }
+        }
+        self.early.extend(early);
+        Ok(())
+    }
+
     /// The next frame, unless nothing comes in time.
     pub(super) fn step(&mut self, wait: Duration) -> Result<Step, String> {
+        if let Some(frame) = self.early.pop_front() {
+            return Ok(Step::Frame(frame));
+        }
         let watch = Stopwatch::start();
         let mut bytes = [0; 64 * 1024];
         loop {

@@ -284,7 +284,10 @@ impl Gateway {
             9 => Err(Over::Anew("it has ended the session".to_owned())),
             11 => {
                 line.is_answered = true;
-                self.state.works(Side::Inbox);
+                // Heartbeats are answered as well before there is a session, but then no message comes.
+                if self.works.is_none() && self.vain == 0 {
+                    self.state.works(Side::Inbox);
+                }
                 Ok(())
             }
             _ => Ok(()),

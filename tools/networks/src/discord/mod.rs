@@ -53,7 +53,7 @@ const AGAIN: u64 = 5;
 const WINDOW: u64 = 120;
 /// Longest card, in UTF-16 code units. Its text is sent in several messages if that is needed.
 const CARD: usize = 8_000;
-/// How long the gateway is waited for at the start.
+/// How long the gateway is waited for at the start. After that, answers leave, and the bridge says that it does not hear.
 const FIRST: Duration = Duration::from_secs(15);
 /// Threads that send.
 const POSTS: u32 = 4;
@@ -126,8 +126,9 @@ struct Parts {
 
 fn start(daemon: &Daemon, hello: &Hello, Parts { settings, rest, me, works }: Parts) -> io::Result<(Ways, Aside)> {
     let state = State::default();
-    // Discord has just answered.
+    // Discord has just answered, but tells of no message before there is a session. The daemon may ask before that.
     state.works(Side::Inbox);
+    state.fails(Side::Inbox, "the gateway of Discord has not answered yet, so no message arrives".to_owned());
     let mut places = Places::of(&hello.cursors);
     if places.at == Snowflake::default() {
         // What was there before the channel is not for an agent.
