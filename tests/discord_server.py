@@ -665,7 +665,8 @@ else:
         last = [m for m in ask({"heard": True}) if m["channel_id"] == GENERAL][-1]
         ask({"say": {"text": text, "channel": GENERAL, "type": 19, "mentions": [USERS[BOT]], "message_reference": {"message_id": last["id"]}, "referenced_message": last}})
 
-    def press(label, **more):
+    def press(label, seconds=3.0, **more):
+        ask({"set": {"interaction_seconds": seconds}})
         found = [(m["id"], button) for m in ask({"heard": True}) for row in m["components"] for button in row["components"] if button["label"] == label][-1]
         ask({"press": dict({"message": found[0], "custom_id": found[1]["custom_id"]}, **more)})
 
@@ -703,6 +704,7 @@ else:
         "previews": lambda: "\n".join(m["content"] for m in ask({"heard": True}) if not m["flags"] & 4 and "://" in m["content"]),
         "press": press,
         "press-other": lambda label: press(label, by=EVE),
+        "press-late": lambda label: press(label, seconds=-1.0),
         "thread": lambda text: write_to(text, THREAD),
         "threaded": lambda: "\n".join(m["content"] for m in ask({"heard": True}) if m["channel_id"] == THREAD),
         "rename": lambda: ask({"event": {"t": "CHANNEL_UPDATE", "d": {"id": GENERAL, "type": 0, "guild_id": GUILD, "name": "renamed"}}}),

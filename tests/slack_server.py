@@ -386,11 +386,11 @@ class Control:
     def event(**of):
         event(of)
 
-    def press(channel, ts, label, person="U0ANN"):
+    def press(channel, ts, label, person="U0ANN", late=False):
         message = find(channel, ts)
         button = [button for block in message.get("blocks", []) for button in block.get("elements", []) if button["text"]["text"] == label][0]
         hook = "hook-%d" % state.number()
-        state.hooks[hook] = {"until": now() + 1800, "left": 5}
+        state.hooks[hook] = {"until": 0 if late else now() + 1800, "left": 5}
         offer("interactive", {"type": "block_actions", "user": {"id": person, "username": PEOPLE[person][0], "team_id": TEAM}, "api_app_id": APP, "trigger_id": "t.%s" % hook,
               "container": {"type": "message", "message_ts": ts, "channel_id": channel}, "channel": {"id": channel}, "message": stripped(message, {}),
               "response_url": "http://127.0.0.1:%s/actions/%s" % (read("port"), hook), "actions": [dict(button, action_ts=state.ts(), block_id="b")]}, True)
@@ -711,6 +711,7 @@ else:
         "previews": lambda: "\n".join(m["text"] for m in do(do="ours") if "://" in m["text"] and m.get("unfurl") != [False, False]),
         "press": press,
         "press-other": lambda label: press(label, person="U0EVE"),
+        "press-late": lambda label: [do(do="fault", method="chat.postEphemeral", faults=[{"error": "user_not_in_channel"}]), press(label, late=True)] and None,
         "thread": thread,
         "threaded": lambda: "\n".join(m["text"] for m in do(do="ours") if m.get("thread_ts")),
         "rename": lambda: do(do="event", type="channel_rename", channel={"id": "C0ALL", "name": "renamed", "created": 1}),

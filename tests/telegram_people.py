@@ -97,6 +97,7 @@ play({
     "previews": lambda: "\n".join(said["text"] for said in ask({})["said"] if "://" in said["text"] and not (said.get("link_preview_options") or {}).get("is_disabled")),
     "press": press,
     "press-other": lambda label: press(label, person=10),
+    "press-late": lambda label: [ask({"faults": [{"method": "answerCallbackQuery", "status": 400, "more": {}}]}), press(label)] and None,
     "thread": lambda text: mention(text, message_thread_id=7, is_topic_message=True),
     "threaded": lambda: "\n".join(said["text"] for said in ask({})["said"] if said.get("message_thread_id")),
     "rename": lambda: write("", -100, new_chat_title="Renamed"),

@@ -173,7 +173,8 @@ if sys.argv[1] != "serve":
         "thread": lambda text: ask({"say": [{"text": text, "thread": "t1"}]}) and None,
         "threaded": lambda: "\n".join(ask({})["threaded"]),
     }, {"rename": OWN, "thrown": OWN, "invite": OWN, "trip": "a text is one request", "forge": OWN, "bot": OWN, "edit": NO, "delete": NO, "react": NO, "meddle": NO, "mention": OWN, "vanish": "a file is in its event", "unwanted": "a file is in its event", "large": "an event is smaller",
-        "elsewhere": "a file is in its event", "huge": "answers are short", "half": "events come to Hearth", "second": "the address is taken", "press": "events of buttons have tests of their own"})
+        "elsewhere": "a file is in its event", "huge": "answers are short", "half": "events come to Hearth", "second": "the address is taken", "press": "events of buttons have tests of their own",
+        "press-late": "events of buttons have tests of their own"})
     sys.exit()
 
 import http.client

@@ -438,6 +438,6 @@ else:
         "trip": lambda: do(do="fault", name="messages", faults=[{}, {"code": 130429, "status": 429, "headers": {"Retry-After": "1"}}]),
         "reactions": lambda: "\n".join(reactions().values()),
         "requests": lambda: str(len(do(do="log"))),
-    }, {"edit": "the Cloud API tells of no edits", "delete": "the Cloud API tells of no deletions", "meddle": "the Cloud API tells of no edits",
+    }, {"press-late": "an answer to a press is a message", "edit": "the Cloud API tells of no edits", "delete": "the Cloud API tells of no deletions", "meddle": "the Cloud API tells of no edits",
         "mention": "the Cloud API has no groups", "rename": "the Cloud API has no groups", "thrown": "the Cloud API has no groups", "invite": "the Cloud API has no groups", "bot": "the Cloud API has no bots", "half": "WhatsApp connects to the bridge",
         "second": "WhatsApp connects to one address"})

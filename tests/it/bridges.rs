@@ -504,7 +504,7 @@ fn the_kit_finds_each_break_of_the_example() {
 const BROKEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/broken_bridge.py");
 
 /// What `tests/broken_bridge.py` does to a bridge, by the case that has to find it.
-const BROKEN_BRIDGES: [(&str, &str); 49] = [
+const BROKEN_BRIDGES: [(&str, &str); 50] = [
     ("message", "up = lambda frame: changed(frame, 'event', 'sender', to=None)"),
     ("repeated", "up = lambda frame: changed(frame, 'event', 'message', 'id', to=lambda id: id + str(time.time()))"),
     ("later", "up = lambda frame: [] if 'of another chat' in text_of(frame) else [frame]"),
@@ -567,6 +567,7 @@ const BROKEN_BRIDGES: [(&str, &str); 49] = [
     ("previews", "down = lambda frame: changed(frame, 'deliver', 'linkPreviews', to=True)"),
     ("card", "down = lambda frame: changed(frame, 'deliver', 'card', 'options', to=lambda all: all[:1])"),
     ("press", "up = lambda frame: changed(frame, 'action', 'button', to='ap1.00000000000000c7.0')"),
+    ("press-late", "up = lambda frame: [] if 'action' in frame else [frame]"),
     (
         "react",
         "emoji = iter('👍🎉👍')\ndown = lambda frame: changed(frame, 'deliver', 'text', to=lambda text: \

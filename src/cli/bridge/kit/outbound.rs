@@ -35,6 +35,12 @@ pub(super) const CASES: &[Case] = &[
         "a pressed button arrives with its option and who pressed it, also if it is pressed again",
         press,
     ),
+    Case::new(
+        36,
+        "press-late",
+        "a press that the network takes no answer to any more arrives, and the card can be changed",
+        press_late,
+    ),
     Case::new(38, "react", "a reaction is seen once, or refused; one to nothing has an outcome", react),
     Case::new(39, "limited", "a pause that the network asks for is kept, and no absurd one", limited),
     Case::new(40, "nonsense", "an answer that is no answer harms no later message", nonsense),
@@ -308,6 +314,34 @@ fn press(kit: &Kit<'_>) -> Tried {
         }
     }
     Ok(())
+}
+
+fn press_late(kit: &Kit<'_>) -> Tried {
+    let network = kit.network()?;
+    let mut peer = Peer::start(kit)?;
+    if peer.can().choice != Choice::Buttons {
+        return Err(Stop::NotTried("it has no buttons".to_owned()));
+    }
+    network.can("press-late")?;
+    let (shown, [button, _]) = shown(kit);
+    let label = shown.options.first().map(|option| option.label.clone()).unwrap_or_default();
+    let deliver = Deliver { act: DeliverAct::Ask, card: Some(shown), ..peer.delivery("")? };
+    let message_id = peer.delivered(&deliver)?;
+    network.act(&["press-late", &label])?;
+    // Earlier presses may come again.
+    let action = peer.until(kit.patience, |frame| match frame {
+        FromBridge::Action { action, seq } if action.button == button => Some((action.clone(), *seq)),
+        _ => None,
+    })?;
+    let (action, seq) = action.ok_or_else(|| format!("the press of `{button}` did not arrive"))?;
+    peer.send(&ToBridge::Pressed { pressed: seq, decided: true, text: "too late to be told".to_owned() })?;
+    if action.user_id.is_empty() {
+        return Err(format!("the press of `{button}` has no person").into());
+    }
+    let text = kit.text("decided");
+    let act = if peer.can().edits { DeliverAct::Edit } else { DeliverAct::Say };
+    peer.delivered(&Deliver { act, message_id, ..peer.delivery(&text)? })?;
+    once(kit, &text)
 }
 
 /// A press of a person, as it arrives.
