@@ -408,14 +408,16 @@ impl Conversation {
             Response::Consumed { id, reason, answer } => {
                 // An interactive user sees the result of the answer. With a single question the command may end before
                 // that, so it prints a note.
-                let is_answer = reason == Reason::Answer.as_str();
                 let is_ours = self.said.remove(&id);
+                if is_ours && reason == Reason::PairingCode.as_str() && !self.json {
+                    print::note(&format!("this was not sent: {}", Reason::PairingCode.explanation()));
+                }
                 if let Some(answer) = answer.filter(|_| is_ours) {
                     let early = self.aside.as_mut().map(|aside| aside.taken(&answer));
                     self.owed.extend((!self.seen.contains(&answer)).then_some(answer));
                     self.show(early.into_iter().flatten())?;
                 }
-                if is_ours && is_answer && !self.json && !self.screen.is_interactive() {
+                if is_ours && reason == Reason::Answer.as_str() && !self.json && !self.screen.is_interactive() {
                     print::note(
                         "taken as the answer to what was asked; see `hearth approvals list --all` and `hearth questions list --all`",
                     );

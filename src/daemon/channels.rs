@@ -16,9 +16,11 @@ use super::typing::Indicator;
 use super::writing::Shown;
 use crate::channel::Channel;
 use crate::channel::health::{Health, LineState};
+use crate::clock;
 use crate::model::address::{Address, ChannelName};
 use crate::model::channel::{ChannelInstance, ChannelKind};
 use crate::model::id::SessionId;
+use crate::model::input::{InboundEvent, Input};
 use crate::model::time::Timestamp;
 use crate::state::{self, ForeignKey};
 use keep::LineRequest;
@@ -115,6 +117,18 @@ impl Channels {
     /// The way of outcomes and announcements to the engine.
     pub(super) const fn reports(&self) -> &Arc<DeliveryReports> {
         &self.context.reports
+    }
+
+    /// The input of a message whose sender no network proves: from the console, a terminal or `hearth inject`. A code for
+    /// pairing or signing in that it has no longer works, and goes to no agent.
+    pub(super) fn unproved(&self, event: InboundEvent) -> Input {
+        if let Some(used) = self.pairings.expose(&event, clock::wall()) {
+            return Input::PairingCode(Box::new(event), used);
+        }
+        match self.logins.compare(&event, false) {
+            Some(used) => Input::LoginCode(Box::new(event), used),
+            None => Input::Inbound(Box::new(event)),
+        }
     }
 
     pub(super) const fn pairings(&self) -> &Arc<Pairings> {

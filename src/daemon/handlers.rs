@@ -178,7 +178,8 @@ impl Daemon {
             }
             Err(error) => return refused("failed", error.to_string()),
         };
-        answered(self.submit(Input::Inbound(Box::new(event)), dry_run).await)
+        let input = if dry_run { Input::Inbound(Box::new(event)) } else { self.channels.unproved(event) };
+        answered(self.submit(input, dry_run).await)
     }
 
     /// Reads an event and stores its files. One event at a time, because reading takes several times its size in
@@ -302,7 +303,7 @@ impl Daemon {
             Ok(event) => event,
             Err(message) => return refused("invalid", message),
         };
-        match self.submit(Input::Inbound(Box::new(event)), false).await {
+        match self.submit(self.channels.unproved(event), false).await {
             Ok(Reply::Routed(report)) if report.outcome == Outcome::Consumed => {
                 let reason = report.reason.map_or_else(String::new, |reason| reason.as_str().to_owned());
                 let answer = report.answer.map(|answer| answer.to_string());

@@ -223,6 +223,19 @@ impl Pairings {
         pairing.compare(event)
     }
 
+    /// Compares a message whose sender no network proves with the codes of all channels. A code in it no longer works.
+    pub(super) fn expose(&self, event: &InboundEvent, now: Timestamp) -> Option<PairingCodeUse> {
+        let sent = Sent::read(event.content.text.trim());
+        let mut rows = self.lock();
+        let has = |codes: &Codes| contains(event, codes) || sent.as_ref().is_some_and(|sent| sent.is_right(codes));
+        let exposed = rows.values_mut().filter(|pairing| !pairing.is_over(now) && has(&pairing.codes));
+        // All of them are void, and the owner is told of one.
+        exposed.map(Pairing::exposed).fold(None, |all, used| match all {
+            Some(PairingCodeUse::Exposed) => all,
+            _ => Some(used),
+        })
+    }
+
     /// Opens a pairing that replaces an earlier one of the channel.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::host::fake_telegram::{FakeTelegram, NAME, TOKEN};
 use crate::host::pty::Pty;
-use crate::host::{Host, telegram, wait_for};
+use crate::host::{Host, event, telegram, wait_for};
 
 const ANN: i64 = 6_037_840_640;
 const BOB: i64 = 77;
@@ -127,6 +127,26 @@ fn a_code_in_a_group_makes_no_owner_and_ends() {
     assert!(!owners(&host).contains("telegram:"));
     assert_nowhere(&mut host, &code);
     host.check();
+}
+
+/// `hearth inject` may name any sender and any chat.
+#[test]
+fn a_code_that_no_network_brought_makes_no_owner_and_ends() {
+    let (mut host, server) = connected();
+    for (number, is_alone) in [(1, true), (2, false)] {
+        let script = Script::start(&host);
+        let code = script.code();
+        let mut claimed = event(&format!("i{number}"), &if is_alone { code.clone() } else { format!("it is {code}") });
+        claimed["platformId"] = ANN.to_string().into();
+        claimed["message"]["content"]["senderId"] = ANN.to_string().into();
+        host.done(&["inject", "--json"], claimed.to_string().as_bytes());
+        let (done, _, error) = script.end();
+        assert!(!done && error.contains("others may have read it"), "{error}");
+        server.happens(direct(number, ANN, &code));
+        wait_for("the second message", || server.unconfirmed().is_empty().then_some(()));
+        assert!(!owners(&host).contains("telegram:"));
+        assert_nowhere(&mut host, &code);
+    }
 }
 
 #[test]

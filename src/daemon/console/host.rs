@@ -191,11 +191,13 @@ impl Host for ConsoleHost {
         }
         let arrived = chat::event(&at, who, &message).map_err(Trouble::Refused)?;
         drop(message);
-        let event = self.daemon()?.keep_files(arrived).map_err(Trouble::Failed)?;
-        match self.submit(Input::Inbound(Box::new(event)))? {
-            Reply::Routed(report) if report.outcome == Outcome::Consumed => {
-                Ok(report.answer.map(|_| "Hearth has answered.".to_owned()))
-            }
+        let daemon = self.daemon()?;
+        let event = daemon.keep_files(arrived).map_err(Trouble::Failed)?;
+        match self.submit(daemon.channels.unproved(event))? {
+            Reply::Routed(report) if report.outcome == Outcome::Consumed => Ok(match report.reason {
+                Some(code @ Reason::PairingCode) => Some(format!("This was not sent: {}.", code.explanation())),
+                _ => report.answer.map(|_| "Hearth has answered.".to_owned()),
+            }),
             Reply::Routed(report) => match report.wirings.iter().find_map(|wiring| wiring.message) {
                 Some(_) => Ok(None),
                 None if report.outcome == Outcome::Duplicate => Ok(None),

@@ -24,9 +24,9 @@ pub(crate) fn code(tx: &mut Tx<'_, '_>, event: &InboundEvent, used: PairingCodeU
         }
         PairingCodeUse::Exposed => {
             let text = format!(
-                "A pairing code was sent on {}, but not alone in a direct message. It does not work any more, because \
-                 others may have read it. `hearth channels pair {}` makes another one.",
-                event.source.channel, event.source.channel
+                "A pairing code was sent on {}, but not alone in a direct message with the bot. It does not work any more, \
+                 because others may have read it. `hearth channels pair` makes another one.",
+                event.source.channel
             );
             notice::tell_owner(tx, &text)?;
         }

@@ -203,6 +203,8 @@ fn codes_prove_nothing_in_groups_for_strangers_or_when_they_are_wrong() {
     claimed["message"]["content"]["senderId"] = "5".into();
     console.host.done(&["inject", "--json"], claimed.to_string().as_bytes());
     assert_ne!(console.post("/login/end", &shown.cookie, "").status, 303, "an injected message proves nothing");
+    assert!(console.wait_login(&shown).body.contains("no longer works"));
+    assert_nowhere(&mut console, &shown.code);
     // A stranger may see nothing, so the code of one signs no one in.
     let shown = console.begin_login();
     server.happens(direct(3, BOB, &format!("/login {}", shown.code)));
@@ -225,6 +227,35 @@ fn codes_prove_nothing_in_groups_for_strangers_or_when_they_are_wrong() {
     assert_eq!((console.post("/login/end", &shown.cookie, "").status, console.sessions()), (410, 0));
     assert_nowhere(&mut console, &shown.code);
     console.host.check();
+}
+
+/// The console, the terminal and `hearth inject` prove no sender, like a network that does not.
+#[test]
+fn codes_that_are_typed_elsewhere_go_to_no_agent_and_no_longer_work() {
+    let (mut console, _server) = console();
+    let cookie = console.sign_in(&["--user", "telegram:5"]);
+    for place in ["console", "terminal", "inject"] {
+        let shown = console.begin_login();
+        let text = format!("my code is {} ok?", shown.code);
+        match place {
+            "console" => {
+                let chat = console.get("/chat/main", &cookie);
+                let (token, id) = (chat.field("token"), chat.field("id"));
+                let form = format!("token={token}&id={id}&text={}", text.replace(' ', "+"));
+                assert_eq!(console.post("/chat/main", &cookie, &form).status, 303);
+                let chat = console.get("/chat/main", &cookie).body;
+                assert!(chat.contains("This was not sent") && !chat.contains("echo:"), "{chat}");
+            }
+            "terminal" => {
+                let said = console.host.run(&["chat", "--agent", "main", &text], b"");
+                assert!(said.stderr.contains("this was not sent") && !said.stdout.contains("echo:"), "{said:?}");
+            }
+            _ => drop(console.host.inject("i1", &text)),
+        }
+        assert!(console.wait_login(&shown).body.contains("no longer works"), "{place}");
+        console.host.wait_settled();
+        assert_nowhere(&mut console, &shown.code);
+    }
 }
 
 #[test]
