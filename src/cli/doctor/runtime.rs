@@ -1,5 +1,7 @@
 //! Checks of the runtime: where agents run, and which protections are missing there.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use super::{Check, CheckStatus, bad, ok};
 use crate::cli::problems;
 use crate::config::Paths;
@@ -57,6 +59,7 @@ pub(super) fn runtime(paths: &Paths, reader: &Reader, daemon: Option<&DaemonStat
         bad("network", CheckStatus::Warn, found, mend)
     }));
     checks.extend(console(reader));
+    checks.extend(console_key(reader));
     checks.extend(holders.into_iter().map(|found| {
         bad(
             "gateway",
@@ -82,6 +85,24 @@ fn console(reader: &Reader) -> Option<Check> {
         ),
     };
     Some(ok("console", format!("it listens at {}; {reached}", settings.listen)))
+}
+
+/// The key of the operator's own certificate, if other users of this machine can read it: they can then pass for the console.
+fn console_key(reader: &Reader) -> Option<Check> {
+    let settings = reader.read(|db, txn| db.console.get(txn, &())).ok().flatten();
+    let key = settings.filter(|settings| settings.enabled)?.certificate?.key;
+    // A key that cannot be used is reported by `hearth status`.
+    let mode = std::fs::metadata(&key).ok()?.permissions().mode() & 0o777;
+    (mode & 0o007 != 0).then(|| {
+        let found =
+            format!("all users of this machine can read or change {key}, the key of its certificate (mode {mode:04o})");
+        bad(
+            "console",
+            CheckStatus::Warn,
+            found,
+            format!("run `chmod 600 {key}`; if others may have read it, replace the certificate"),
+        )
+    })
 }
 
 /// An image that the daemon could not build.

@@ -227,6 +227,19 @@ def answer(text):
 "#;
 
 #[test]
+fn doctor_names_a_key_that_all_users_can_read() {
+    let host = Host::with_echo();
+    let (cert, key) = (host.path("cert.pem"), host.path("key.pem"));
+    certificate(host.path("").as_path());
+    host.apply(&format!("schema = 1\n[console]\ntls_cert = {cert:?}\ntls_key = {key:?}\n"));
+    for (mode, is_named) in [(0o644, true), (0o602, true), (0o640, false), (0o600, false)] {
+        std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        let shown = host.run(&["doctor", "--offline"], b"").stdout;
+        assert_eq!(shown.contains("all users of this machine can read or change"), is_named, "{mode:o}: {shown}");
+    }
+}
+
+#[test]
 fn an_agent_does_not_reach_the_console_even_where_a_rule_names_its_port() {
     if !possible() {
         return;
