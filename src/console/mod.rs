@@ -4,6 +4,7 @@
 //! has read, or has a [`Host`] carry out what was asked for. The daemon implements both. Every page is a plain document
 //! that works without a script; the script only fetches the same page again when `stream` says that something changed.
 
+use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ mod sign_in;
 mod site;
 mod stream;
 mod token;
+mod upload;
 pub mod view;
 
 pub use certificate::{Certificate, CertificateError, stamp};
@@ -174,10 +176,12 @@ pub struct NewMessage {
 }
 
 /// A file that a browser may keep.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Download {
     pub name: String,
-    pub bytes: Vec<u8>,
+    pub file: File,
+    /// Its length in bytes.
+    pub length: u64,
 }
 
 /// Reads what pages show. All functions may block, and check what the person may see.

@@ -59,6 +59,16 @@ pub(super) fn read(boundary: &str, body: &[u8]) -> Result<(Form, Vec<UploadedFil
     Err("This form has too many parts.")
 }
 
+/// The field `token` of a form of which only the beginning is known, if the form begins with it.
+pub(super) fn token(boundary: &str, body: &[u8]) -> Option<String> {
+    let part = body.strip_prefix(format!("--{boundary}\r\n").as_bytes())?;
+    let (head, content) = part.split_at_checked(find(part.get(..HEAD_MAX.min(part.len()))?, b"\r\n\r\n")?)?;
+    let content = content.get(4..)?;
+    Head::read(head).filter(|head| head.file.is_none() && head.field == "token")?;
+    let value = content.get(..find(content, format!("\r\n--{boundary}").as_bytes())?)?;
+    Some(String::from_utf8_lossy(value).into_owned())
+}
+
 /// The headers of a part.
 struct Head {
     field: String,
@@ -141,6 +151,17 @@ mod tests {
         ] {
             assert_eq!(boundary(kind), expected, "{kind}");
         }
+    }
+
+    #[test]
+    fn the_token_is_known_before_the_files_are() {
+        let file: (&str, &[u8]) = ("name=\"file\"; filename=\"a\"", b"def");
+        let whole = form(&[("name=\"token\"", b"abc"), file]);
+        assert_eq!(token("xYx", &whole[..whole.len() - 20]).as_deref(), Some("abc"));
+        for other in [form(&[file, ("name=\"token\"", b"abc")]), form(&[("name=\"text\"", b"abc")]), Vec::new()] {
+            assert_eq!(token("xYx", &other), None);
+        }
+        assert_eq!(token("xYx", &whole[..40]), None);
     }
 
     #[test]

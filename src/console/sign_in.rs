@@ -22,7 +22,18 @@ pub(super) struct Unknown<'a> {
     pub(super) address: IpAddr,
 }
 
+/// How addresses of links begin that sign in.
+const LINK: &str = "/sign-in/";
+
 impl Unknown<'_> {
+    /// Whether it is about signing in.
+    pub(super) fn is_sign_in(&self) -> bool {
+        match self.is_post {
+            true => ["/sign-in", "/login", "/login/end"].contains(&self.path),
+            false => self.path == "/login" || self.path.starts_with(LINK),
+        }
+    }
+
     /// What the browser calls itself.
     fn browser(&self) -> String {
         self.headers.get(USER_AGENT).and_then(|name| name.to_str().ok()).unwrap_or_default().to_owned()
@@ -30,19 +41,15 @@ impl Unknown<'_> {
 }
 
 impl Console {
-    /// The answer, if a request is about signing in; else the form comes back.
-    pub(super) async fn sign_in_pages(self: &Arc<Self>, request: Unknown<'_>, form: Form) -> (Form, Option<Response>) {
-        if let (false, Some(code)) = (request.is_post, request.path.strip_prefix("/sign-in/")) {
-            return (form, Some(self.offer_sign_in(code.to_owned()).await));
-        }
-        let answer = match (request.is_post, request.path) {
-            (true, "/sign-in") => return (Form::default(), Some(self.sign_in(request, form).await)),
+    /// The answer to a request about signing in.
+    pub(super) async fn sign_in_page(self: &Arc<Self>, request: Unknown<'_>, form: Form) -> Response {
+        match (request.is_post, request.path) {
+            (true, "/sign-in") => self.sign_in(request, form).await,
             (true, "/login") => self.begin_login(request).await,
+            (true, _) => self.end_login(request).await,
             (false, "/login") => self.show_login(request).await,
-            (true, "/login/end") => self.end_login(request).await,
-            _ => return (form, None),
-        };
-        (form, Some(answer))
+            (false, path) => self.offer_sign_in(path.trim_start_matches(LINK).to_owned()).await,
+        }
     }
 
     /// The page for browsers without a session.

@@ -13,6 +13,7 @@ use crate::host::{Host, wait_for};
 mod asking;
 mod browser;
 mod choices;
+mod cookies;
 mod driver;
 mod files;
 mod hardship;
@@ -24,6 +25,7 @@ mod lookup;
 mod origins;
 mod presses;
 mod sessions;
+mod streams;
 mod tables;
 
 /// An answer to a request.
@@ -336,6 +338,20 @@ fn what_is_too_large_or_too_slow_is_cut_off_and_others_are_served() {
     drop(slow);
 }
 
+/// What is sent before anyone signed in stays in memory until it has arrived.
+#[test]
+fn only_people_who_signed_in_send_long_forms() {
+    let console = Console::start();
+    for (path, status) in [("/sign-in", 413), ("/login", 413), ("/login/end", 413), ("/chat/main", 401), ("/do", 401)] {
+        let answer = console.raw(&format!(
+            "POST {path} HTTP/1.1\r\nHost: {0}\r\nOrigin: http://{0}\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+             Content-Length: 700000\r\nConnection: close\r\n\r\ncode=",
+            console.here()
+        ));
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+    }
+}
+
 #[test]
 fn a_browser_that_is_signed_out_elsewhere_sees_nothing() {
     let console = Console::start();
@@ -378,6 +394,9 @@ fn people_see_what_their_roles_show_and_do_only_that() {
     let token = home.field("token");
     let decided = console.post("/decide", &member, &format!("token={token}&id=ap1&value=approve"));
     assert_eq!(decided.status, 403, "{decided:?}");
+    for (cookie, may) in [(&owner, true), (&member, false)] {
+        assert_eq!(console.get("/health", cookie).body.contains("Check everything now"), may);
+    }
     // A message of each, which the other one's pages do not show.
     let chat = console.get("/chat/main", &member);
     let said =

@@ -1,6 +1,5 @@
 //! Reads what the console's pages show, and checks who may see it.
 
-use std::io::Read as _;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError, Weak};
 
 use super::chat::KeptName;
@@ -23,8 +22,6 @@ use crate::model::id::OutboundId;
 use crate::model::time::{Millis, Timestamp};
 use crate::state::{self, Read, Tables};
 
-/// Largest file that is downloaded: agents send none that is larger.
-const FILE_BYTES: u64 = 64 << 20;
 /// How long warnings about long conversations are kept.
 const LONG_KEPT: Millis = Millis::seconds(30);
 /// Approvals and questions on one page.
@@ -143,10 +140,8 @@ impl Views for StoreViews {
             self.read(|db, txn| chat::file(db, txn, &address, answer, at))?.ok_or_else(none)?;
         let file = self.daemon()?.sent_file(&kept).map_err(Trouble::Failed)?;
         let file = file.ok_or_else(|| Trouble::NotFound(format!("{name} is not kept any more.")))?;
-        let mut bytes = Vec::new();
-        let read = file.take(FILE_BYTES).read_to_end(&mut bytes);
-        read.map_err(|error| Trouble::Failed(format!("{name} cannot be read: {error}")))?;
-        Ok(Download { name, bytes })
+        let meta = file.metadata().map_err(|error| Trouble::Failed(format!("{name} cannot be read: {error}")))?;
+        Ok(Download { name, file, length: meta.len() })
     }
 
     fn why(&self, who: &Visitor, id: &str) -> Seen<Why> {

@@ -141,7 +141,10 @@ function compose() {
     const trouble = document.getElementById("trouble");
     form.dataset.sending = "1";
     try {
-      const answer = await fetch(form.action, { method: "POST", body: new FormData(form) });
+      const data = new FormData(form);
+      if (!files.files.length) data.delete("file");
+      const body = files.files.length ? data : new URLSearchParams(data);
+      const answer = await fetch(form.action, { method: "POST", body });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const next = page.getElementById("say");
       if (!answer.ok || !next) {

@@ -15,7 +15,7 @@ pub(in crate::console) fn page(who: &Visitor, topic: Topic, sections: &[Section]
             @for section in sections { (table(who, topic.title(), section)) }
         }
         @for entry in sections.iter().flat_map(|section| &section.forms) { (form(who, entry)) }
-        @if topic == Topic::Health {
+        @if topic == Topic::Health && topic.is_for(&who.rank) {
             form method="post" action="/doctor" {
                 (form_token(who))
                 button { "Check everything now" }

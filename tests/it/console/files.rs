@@ -1,5 +1,9 @@
 //! Files in the chat page: sent by people, and kept by them.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::driver::{Browser, look};
@@ -77,6 +81,20 @@ fn files_are_for_the_people_of_the_chat_alone_and_are_never_shown() {
     assert_eq!(file.header("content-disposition"), Some("attachment; filename*=UTF-8''answer.txt"));
     assert_eq!(file.header("x-content-type-options"), Some("nosniff"));
     assert!(file.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
+    // A file of many pieces arrives whole.
+    let page = console.get("/chat/main", &member);
+    let (token, id) = (page.field("token"), page.field("id"));
+    let long = "abc".repeat(60_000);
+    assert_eq!(
+        upload(&console, &member, long.as_bytes(), &[("token", &token), ("id", &id), ("text", "long")]).status,
+        303
+    );
+    let second = wait_for("the second answer", || {
+        let page = console.get("/chat/main", &member);
+        let (_, rest) = page.body.rsplit_once("href=\"/file/main/")?;
+        Some(format!("/file/main/{}", rest.split_once('"')?.0)).filter(|second| *second != path)
+    });
+    assert!(console.get(&second, &member).body == long.to_uppercase());
     // A name that leads elsewhere is replaced.
     let page = console.get("/chat/main", &member);
     assert!(page.body.contains(">attachment") && !page.body.contains("../"), "{page:?}");
@@ -117,6 +135,62 @@ fn forms_with_files_are_bounded_and_need_the_token() {
         assert_eq!(upload(&console, &cookie, b"a", &[("token", &token), ("id", &id)]).status, 303);
     }
     assert_eq!(console.host.rows("messages").len(), 1);
+}
+
+/// Begins to send a long file and does not go on.
+fn begin(console: &Console, cookie: &str, token: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(("127.0.0.1", console.port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let head = format!(
+        "POST /chat/main HTTP/1.1\r\nHost: {0}\r\nOrigin: http://{0}\r\nCookie: {cookie}\r\n\
+         Content-Type: multipart/form-data; boundary=xYx\r\nContent-Length: 9000000\r\nConnection: close\r\n\r\n\
+         --xYx\r\nContent-Disposition: form-data; name=\"token\"\r\n\r\n{token}\r\n\
+         --xYx\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n",
+        console.here()
+    );
+    drop(stream.write_all(&[head.as_bytes(), &[b'x'; 900_000]].concat()));
+    stream
+}
+
+/// The status with which it was refused; none if it is being received.
+fn refused(stream: &mut TcpStream) -> Option<String> {
+    let mut line = [0; 12];
+    stream.read_exact(&mut line).ok()?;
+    Some(String::from_utf8_lossy(&line).into_owned())
+}
+
+#[test]
+fn slow_files_of_one_person_keep_no_others_from_writing() {
+    let console = reader();
+    let (owner, member) = (console.sign_in(&[]), console.sign_in(&["--user", "telegram:5"]));
+    let token = console.get("/chat/main", &member).field("token");
+    assert_eq!(refused(&mut begin(&console, &member, "")).as_deref(), Some("HTTP/1.1 403"), "without the token");
+    let mut slow = begin(&console, &member, &token);
+    let again = console.sign_in(&["--user", "telegram:5"]);
+    let mut second = begin(&console, &again, &console.get("/chat/main", &again).field("token"));
+    assert_eq!(refused(&mut slow), None);
+    assert_eq!(refused(&mut second).as_deref(), Some("HTTP/1.1 409"), "one at a time");
+    for (cookie, text) in [(&owner, "by the owner"), (&member, "by Mel meanwhile")] {
+        let page = console.get("/chat/main", cookie);
+        let sent = upload(
+            &console,
+            cookie,
+            b"a",
+            &[("token", &page.field("token")), ("id", &page.field("id")), ("text", text)],
+        );
+        assert_eq!(sent.status, 303, "{sent:?}");
+    }
+    let page = console.get("/chat/main", &owner);
+    let long = vec![b'x'; 1 << 20];
+    let sent = upload(&console, &owner, &long, &[("token", &page.field("token")), ("id", &page.field("id"))]);
+    assert_eq!(sent.status, 303, "{sent:?}");
+    drop(slow);
+    // What ended early makes room.
+    wait_for("room", || {
+        let page = console.get("/chat/main", &member);
+        let sent = upload(&console, &member, &long, &[("token", &page.field("token")), ("id", &page.field("id"))]);
+        (sent.status == 303).then_some(())
+    });
 }
 
 /// A store that takes nothing new is said where a person writes, and what was written stays.

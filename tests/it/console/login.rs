@@ -173,6 +173,15 @@ fn the_person_who_sends_the_code_signs_in_without_granting_roles() {
         let refused = console.post("/do", &cookie, &format!("token={token}&{form}"));
         assert!(refused.status == 403 && refused.body.contains("from a chat"), "{form}: {refused:?}");
     }
+    let notes = console.host.data().join("groups/main/memory/notes.md");
+    std::fs::create_dir_all(notes.parent().unwrap()).unwrap();
+    std::fs::write(&notes, "Ann likes tea\n").unwrap();
+    for how in ["remove", "correct"] {
+        let form = format!("token={token}&line=1&was=Ann+likes+tea&text=x&how={how}");
+        let refused = console.post("/memory/main/memory%2Fnotes.md", &cookie, &form);
+        assert!(refused.status == 403 && refused.body.contains("from a chat"), "{how}: {refused:?}");
+    }
+    assert_eq!(std::fs::read_to_string(&notes).unwrap(), "Ann likes tea\n");
     let answered = wait_for("an answer in the chat", || Some(server.shown(ANN)).filter(|shown| !shown.is_empty()));
     assert!(answered[0].contains("received your code") && answered[0].contains("sign it out"), "{answered:?}");
     let why = console.host.done(&["why", "1"], b"");

@@ -383,7 +383,7 @@ pub(super) const BANS: &[Ban] = &[
             ("src/runtime/podman/client.rs", "streams the contexts of builds"),
             ("src/gateway/answer.rs", "streams answers of models"),
             ("src/gateway/opened/", "and those of hosts with bound secrets"),
-            ("src/console/stream.rs", "tells pages of changes"),
+            ("src/console/stream.rs", "tells pages of changes, and moves files in pieces"),
         ],
         why: "tokio is enough everywhere else",
     },
