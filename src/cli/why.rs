@@ -31,7 +31,7 @@ use find::SearchResult;
 use json::{AnswerJson, EventJson, MessageJson};
 use query::{HearthId, Query, Scope};
 use rows::Rows;
-pub(super) use seen::{SeenEvent, event};
+pub(super) use seen::event;
 use subject::Subject;
 use waits::Daemon;
 

@@ -24,6 +24,9 @@ pub(super) fn show(
             Some(("Search", pages::search::page(words, found.as_ref())))
         }
         ("memory", None) if who.rank.decides() => Some(("Memory", pages::memory::list(&views.memory(who)?))),
+        ("memory", Some(agent)) if who.rank.decides() && !agent.contains('/') => {
+            Some(("Memory", pages::memory::changes(agent, &views.memory_changes(who, agent)?)))
+        }
         ("memory", Some(rest)) if who.rank.decides() => {
             let (agent, file) = parts(rest)?;
             let text = views.memory_file(who, agent, file)?;

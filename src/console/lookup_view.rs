@@ -52,6 +52,19 @@ pub struct MemoryRow {
     pub changed: Option<Timestamp>,
 }
 
+/// A change of a memory file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryChangeRow {
+    /// When.
+    pub at: Timestamp,
+    /// The file.
+    pub file: String,
+    /// Number of the line that was added, from 1; none if only the time is known.
+    pub line: Option<usize>,
+    /// The line.
+    pub text: String,
+}
+
 /// The lines of a memory file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryLines {

@@ -40,7 +40,7 @@ pub use form::segment;
 pub use multipart::UploadedFile;
 pub use token::{digest, new_token};
 
-use lookup_view::{FoundTexts, MemoryEdit, MemoryLines, MemoryRow};
+use lookup_view::{FoundTexts, MemoryChangeRow, MemoryEdit, MemoryLines, MemoryRow};
 use secured::{Peer, SecuredEntrance};
 use site::Site;
 use view::{Asked, Chat, Home, Prompt, Section, Topic, Why};
@@ -204,11 +204,11 @@ pub trait Views: Send + Sync {
     /// [`Trouble`].
     fn prompt(&self, who: &Visitor, id: PromptSubject) -> Seen<Prompt>;
 
-    /// The person's chat with an agent.
+    /// The person's chat with an agent: the newest messages, or those around the message or answer `at`.
     ///
     /// # Errors
     /// [`Trouble`].
-    fn chat(&self, who: &Visitor, agent: &str) -> Seen<Chat>;
+    fn chat(&self, who: &Visitor, agent: &str, at: Option<&str>) -> Seen<Chat>;
 
     /// A file of an answer in the person's chat with an agent, by its place.
     ///
@@ -251,6 +251,12 @@ pub trait Views: Send + Sync {
     /// # Errors
     /// [`Trouble`].
     fn memory_file(&self, who: &Visitor, agent: &str, file: &str) -> Seen<MemoryLines>;
+
+    /// What changed in the memory files of an agent, the newest first.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    fn memory_changes(&self, who: &Visitor, agent: &str) -> Seen<Vec<MemoryChangeRow>>;
 
     /// The tables of a topic.
     ///

@@ -216,7 +216,7 @@ impl Console {
             }
             ("chat", Some(agent)) => {
                 let form = token::new_token().map_err(|error| Trouble::Failed(error.to_string()))?;
-                frame("Chat", pages::chat::page(who, &self.views.chat(who, &agent)?, &form))
+                frame("Chat", pages::chat::page(who, &self.views.chat(who, &agent, Some(query.get("at")))?, &form))
             }
             ("agents", Some(folder)) => {
                 frame("Agent", pages::topic::agent(who, &folder, &self.views.agent(who, &folder)?))

@@ -112,8 +112,10 @@ pub struct Chat {
     pub others: Vec<AgentName>,
     /// Messages, the oldest first.
     pub lines: Vec<Line>,
-    /// Whether there are older messages.
-    pub cut: bool,
+    /// A message that the page with earlier ones begins from; none if there are no earlier ones.
+    pub earlier: Option<String>,
+    /// The same for later ones.
+    pub later: Option<String>,
     /// What the agent does now; none if it does nothing.
     pub working: Option<String>,
     /// What it has written of its answer.

@@ -13,11 +13,15 @@ use crate::model::delivery::{Act, Author as OutAuthor, OutState, Outbound};
 use crate::model::id::{AgentId, ChatId, MessageId, OutboundId, SessionId};
 use crate::model::message::{Message, MessageState};
 use crate::model::session::Route;
+use crate::model::time::Timestamp;
 use crate::state::recall::source;
-use crate::state::{self, AgentRouteKey, ChatKey, ForeignKey, Owned, Read, RouteKey, Tables, Text};
+use crate::state::{self, AgentRouteKey, ChatKey, ForeignKey, InboxKey, Owned, Read, RouteKey, Tables, Text};
 
 /// Messages of people that are shown.
 const MESSAGES_MAX: usize = 60;
+/// Those before one that was asked for, and those from it on.
+const BEFORE_MAX: usize = 30;
+const AFTER_MAX: usize = 30;
 /// Answers to one message that are shown.
 const ANSWERS_MAX: usize = 50;
 /// Its newest outgoing messages that are shown although they answer none of these, like cards and reminders.
@@ -31,24 +35,26 @@ pub(super) struct FoundChat {
     pub(super) open: Vec<MessageId>,
 }
 
-/// Reads a chat; none if there is no such agent.
+/// Reads a chat, at its end or around a message or answer; none if there is no such agent.
 pub(super) fn read(
     db: &Tables,
     txn: &Read<'_>,
     who: &Visitor,
     folder: &str,
+    at: Option<&str>,
 ) -> Result<Option<FoundChat>, state::Error> {
     let Ok(folder_key) = Text::new(folder) else { return Ok(None) };
     let Some(agent) = db.agents_by_folder.get(txn, &folder_key)? else { return Ok(None) };
     let Ok(address) = address(folder, &who.user) else { return Ok(None) };
     let row = db.agents.require(txn, &agent)?;
     let name = AgentName { folder: folder.to_owned(), name: row.settings.name };
-    let chat = Chat { agent: name, others: Vec::new(), lines: Vec::new(), cut: false, working: None, writing: None };
+    let (others, lines) = (Vec::new(), Vec::new());
+    let chat = Chat { agent: name, others, lines, earlier: None, later: None, working: None, writing: None };
     let mut found = FoundChat { chat, address, open: Vec::new() };
     let place = ChatKey::of(&found.address.channel, &found.address.platform_id);
     let Some(chat) = db.chats_by_address.get(txn, &place)? else { return Ok(Some(found)) };
     if let Some(session) = session(db, txn, agent, chat)? {
-        fill(db, txn, &mut found, session)?;
+        fill(db, txn, &mut found, session, at)?;
     }
     Ok(Some(found))
 }
@@ -57,11 +63,66 @@ fn session(db: &Tables, txn: &Read<'_>, agent: AgentId, chat: ChatId) -> Result<
     db.sessions_by_route.get(txn, &AgentRouteKey { agent, route: RouteKey::from(&Route::Shared(chat)) })
 }
 
-fn fill(db: &Tables, txn: &Read<'_>, found: &mut FoundChat, session: SessionId) -> Result<(), state::Error> {
-    let messages = db.messages_by_session.collect_last(txn, &session, MESSAGES_MAX + 1)?;
-    found.chat.cut = messages.len() > MESSAGES_MAX;
+/// Messages of a session that are shown, in order.
+struct Window {
+    messages: Vec<MessageId>,
+    has_earlier: bool,
+    /// When the first later one was stored; none if these are the newest.
+    end: Option<Timestamp>,
+}
+
+impl Window {
+    /// The newest messages, or those around one.
+    fn read(db: &Tables, txn: &Read<'_>, session: SessionId, at: Option<&Message>) -> Result<Self, state::Error> {
+        let (mut before, most, mut after) = match at {
+            None => {
+                let newest = db.messages_by_session.collect_last(txn, &session, MESSAGES_MAX + 1)?;
+                (newest, MESSAGES_MAX, Vec::new())
+            }
+            Some(at) => {
+                let key = |seq| InboxKey { session, seq };
+                let before = db.messages_by_session.collect_last_of(txn, key(0)..key(at.seq), BEFORE_MAX + 1)?;
+                let after = db.messages_by_session.collect_range(txn, key(at.seq)..=key(u64::MAX), AFTER_MAX + 1)?;
+                (before, BEFORE_MAX, after)
+            }
+        };
+        let has_earlier = before.len() > most;
+        before.truncate(most);
+        let beyond = after.split_off(after.len().min(AFTER_MAX));
+        let end = match beyond.first() {
+            Some((_, id)) => db.messages.get(txn, id)?.map(|message| message.stored),
+            None => None,
+        };
+        let messages = before.into_iter().rev().chain(after).map(|(_, id)| id).collect();
+        Ok(Self { messages, has_earlier, end })
+    }
+}
+
+/// The message that an id names, or that an answer answers, if it is one of the session.
+fn message_at(db: &Tables, txn: &Read<'_>, session: SessionId, id: &str) -> Result<Option<Message>, state::Error> {
+    let message = match (id.parse::<MessageId>(), id.parse::<OutboundId>()) {
+        (Ok(message), _) => Some(message),
+        (_, Ok(answer)) => db.outbound.get(txn, &answer)?.and_then(|row| row.in_reply_to),
+        _ => None,
+    };
+    let Some(message) = message else { return Ok(None) };
+    Ok(db.messages.get(txn, &message)?.filter(|message| message.session == session))
+}
+
+fn fill(
+    db: &Tables,
+    txn: &Read<'_>,
+    found: &mut FoundChat,
+    session: SessionId,
+    at: Option<&str>,
+) -> Result<(), state::Error> {
+    let asked = at.map(|id| message_at(db, txn, session, id)).transpose()?.flatten();
+    let Window { messages, has_earlier, end } = Window::read(db, txn, session, asked.as_ref())?;
+    let edge = |id: Option<&MessageId>| id.map(ToString::to_string);
+    found.chat.earlier = edge(messages.first()).filter(|_| has_earlier);
+    found.chat.later = edge(messages.last()).filter(|_| end.is_some());
     let mut answers = BTreeMap::new();
-    for (_, id) in messages {
+    for id in messages {
         let Some(message) = db.messages.get(txn, &id)? else { continue };
         for (Owned { id: answer, .. }, ()) in db.outbound_by_message.collect_prefix(txn, &id, ANSWERS_MAX)? {
             answers.extend(db.outbound.get(txn, &answer)?.map(|row| (answer, row)));
@@ -73,7 +134,8 @@ fn fill(db: &Tables, txn: &Read<'_>, found: &mut FoundChat, session: SessionId) 
     }
     let place = ForeignKey::of(&found.address.platform_id);
     for (Owned { id: answer, .. }, ()) in db.console_outbound.collect_last(txn, &place, NEWEST_MAX)? {
-        answers.extend(db.outbound.get(txn, &answer)?.map(|row| (answer, row)));
+        let row = db.outbound.get(txn, &answer)?.filter(|row| end.is_none_or(|end| row.stored < end));
+        answers.extend(row.map(|row| (answer, row)));
     }
     for (id, row) in answers {
         if is_of(db, txn, &found.address, &row)? {
@@ -81,9 +143,10 @@ fn fill(db: &Tables, txn: &Read<'_>, found: &mut FoundChat, session: SessionId) 
         }
     }
     found.chat.lines.sort_by_key(|line| line.at);
-    if found.chat.cut {
+    if has_earlier {
         // What was said before the first message that is shown would stand there without its question.
-        let first = found.chat.lines.iter().position(|line| line.by == Author::Person).unwrap_or_default();
+        let begins = |line: &Line| line.by == Author::Person || Some(line.id.as_str()) == at;
+        let first = found.chat.lines.iter().position(begins).unwrap_or_default();
         found.chat.lines.drain(..first);
     }
     found.chat.working = working(db, txn, session)?;

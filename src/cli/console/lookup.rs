@@ -4,10 +4,10 @@ use crate::cli::{human_size, zone};
 use crate::clock;
 use crate::config::Paths;
 use crate::console::chat::address;
-use crate::console::lookup_view::{Excerpted, FoundText, FoundTexts, MemoryLines, MemoryRow};
+use crate::console::lookup_view::{Excerpted, FoundText, FoundTexts, MemoryChangeRow, MemoryLines, MemoryRow};
 use crate::console::segment;
 use crate::console::{Rank, Seen, Trouble, Visitor};
-use crate::contracts::memory_files::MemoryOf;
+use crate::contracts::memory_files::{MemoryChange, MemoryOf};
 use crate::engine::recall::{Asked, FoundText as Text, Viewer, search};
 use crate::model::entity::{Agent, Trust};
 use crate::model::recall::SaidId;
@@ -15,6 +15,8 @@ use crate::state::{self, Read, Tables};
 
 /// Texts on a page.
 const TEXTS_MAX: usize = 50;
+/// Changes of memory on a page.
+const CHANGES_MAX: usize = 100;
 
 /// Finds what the person may see.
 pub(super) fn find(db: &Tables, txn: &Read<'_>, who: &Visitor, query: &str) -> Result<FoundTexts, state::Error> {
@@ -54,9 +56,11 @@ fn shape(db: &Tables, txn: &Read<'_>, who: &Visitor, text: Text) -> Result<Found
         .is_some_and(|(own, chat)| (&own.channel, &own.platform_id) == (&chat.channel, &chat.platform_id));
     let id = text.id.to_string();
     let page = match (text.id, agent.as_deref().filter(|_| is_own)) {
-        (_, Some(folder)) => Some(format!("/chat/{}#{id}", segment(folder))),
+        (SaidId::Message(_) | SaidId::Answer(_), Some(folder)) => {
+            Some(format!("/chat/{}?at={id}#{id}", segment(folder)))
+        }
         (SaidId::Message(_) | SaidId::Answer(_), None) => Some(format!("/why/{}", segment(&id))),
-        (SaidId::Skip(_) | SaidId::Held(_), None) => None,
+        (SaidId::Skip(_) | SaidId::Held(_), _) => None,
     };
     let chat = chat.map(|chat| chat.name.unwrap_or_else(|| format!("{}/{}", chat.channel, chat.platform_id)));
     let place: Vec<String> = agent.into_iter().chain(chat).collect();
@@ -94,6 +98,21 @@ pub(super) fn agents(db: &Tables, txn: &Read<'_>, who: &Visitor) -> Result<Vec<A
         }
     }
     Ok(found)
+}
+
+/// What changed in the memory of an agent.
+pub(super) fn memory_changes(
+    paths: &Paths,
+    who: &Visitor,
+    agents: &[Agent],
+    agent: &str,
+) -> Seen<Vec<MemoryChangeRow>> {
+    let none = || Trouble::NotFound("There is no such agent, or you may not see it.".to_owned());
+    let agent = agents.iter().find(|known| known.folder.as_str() == agent).ok_or_else(none)?;
+    let changes =
+        of(paths, who, agent).changes(None, CHANGES_MAX).map_err(|error| Trouble::Failed(error.to_string()))?;
+    let row = |MemoryChange { at, file, line, text }| MemoryChangeRow { at, file, line, text };
+    Ok(changes.into_iter().map(row).collect())
 }
 
 fn of<'a>(paths: &'a Paths, who: &Visitor, agent: &'a Agent) -> MemoryOf<'a> {

@@ -12,7 +12,7 @@ use crate::cli::watch::{self, SessionView};
 use crate::cli::{approvals, questions, skips, spend, transcripts, why};
 use crate::clock;
 use crate::console::chat::address;
-use crate::console::lookup_view::{FoundTexts, MemoryLines, MemoryRow};
+use crate::console::lookup_view::{FoundTexts, MemoryChangeRow, MemoryLines, MemoryRow};
 use crate::console::view::{AgentName, Asked, Chat, Home, Prompt, Recent, Run, Section, Topic, Why};
 use crate::console::{Download, Rank, Seen, Trouble, Views, Visitor};
 use crate::daemon::{Daemon, Sandbox, sandbox};
@@ -113,13 +113,13 @@ impl Views for StoreViews {
         found.ok_or_else(|| Trouble::NotFound(format!("{id} does not exist, or you may not see it.")))
     }
 
-    fn chat(&self, who: &Visitor, agent: &str) -> Seen<Chat> {
+    fn chat(&self, who: &Visitor, agent: &str, at: Option<&str>) -> Seen<Chat> {
         if !who.rank.talks_to(agent) {
             return Err(Trouble::NotFound("There is no such agent, or you may not talk to it.".to_owned()));
         }
         let daemon = self.daemon()?;
         let (found, open) = self.read(|db, txn| {
-            let found = chat::read(db, txn, who, agent)?;
+            let found = chat::read(db, txn, who, agent, at)?;
             Ok((found, agents(db, txn, who)?))
         })?;
         let Some(found) = found else {
@@ -146,15 +146,7 @@ impl Views for StoreViews {
 
     fn why(&self, who: &Visitor, id: &str) -> Seen<Why> {
         let awake = self.daemon()?.status().awake;
-        let found = self.read(|db, txn| why::event(db, txn, awake, id))?;
-        let may = |event: &why::SeenEvent| match &who.rank {
-            Rank::Everything => true,
-            rank => {
-                let own = event.sender.as_deref() == Some(who.user.to_string().as_str());
-                own || (!event.agents.is_empty() && event.agents.iter().all(|agent| rank.sees(agent)))
-            }
-        };
-        let found = found.filter(may).map(|event| event.why);
+        let found = self.read(|db, txn| why::event(db, txn, awake, id, who))?;
         found.ok_or_else(|| Trouble::NotFound(format!("Nothing is known of {id}, or you may not see it.")))
     }
 
@@ -170,6 +162,11 @@ impl Views for StoreViews {
     fn memory_file(&self, who: &Visitor, agent: &str, file: &str) -> Seen<MemoryLines> {
         let agents = self.read(|db, txn| lookup::agents(db, txn, who))?;
         lookup::memory_file(self.daemon()?.paths(), who, &agents, agent, file)
+    }
+
+    fn memory_changes(&self, who: &Visitor, agent: &str) -> Seen<Vec<MemoryChangeRow>> {
+        let agents = self.read(|db, txn| lookup::agents(db, txn, who))?;
+        lookup::memory_changes(self.daemon()?.paths(), who, &agents, agent)
     }
 
     fn topic(&self, who: &Visitor, topic: Topic) -> Seen<Vec<Section>> {

@@ -1,5 +1,7 @@
 //! The history of a message as the console shows it.
 
+use std::collections::BTreeSet;
+
 use super::find;
 use super::json::{AnswerJson, EventJson, MessageJson};
 use super::query::{HearthId, Query, Scope};
@@ -7,25 +9,19 @@ use super::rows::Rows;
 use super::waits::Daemon;
 use super::{after_colon, delivery_detail, trace};
 use crate::console::view::{Decision, Step, StepKind, Why};
+use crate::console::{Rank, Visitor};
+use crate::model::console::CHANNEL;
 use crate::model::time::Awake;
 use crate::state::{self, Read, Tables};
 
-/// A history, and what decides who may see it.
-pub(in crate::cli) struct SeenEvent {
-    pub(in crate::cli) why: Why,
-    /// Folders of all agents that it concerns.
-    pub(in crate::cli) agents: Vec<String>,
-    /// The id of its sender.
-    pub(in crate::cli) sender: Option<String>,
-}
-
-/// The newest event that an id names; none if there is no such event.
+/// The newest event that an id names, as far as a person may see it; none if there is no such event.
 pub(in crate::cli) fn event(
     db: &Tables,
     txn: &Read<'_>,
     awake: Option<Awake>,
     id: &str,
-) -> Result<Option<SeenEvent>, state::Error> {
+    who: &Visitor,
+) -> Result<Option<Why>, state::Error> {
     let query = match (id, HearthId::parse(id)) {
         ("latest", _) => Query::Latest,
         (_, Some(id)) => Query::Id(id),
@@ -34,12 +30,39 @@ pub(in crate::cli) fn event(
     let found = find::find(db, txn, &query, &Scope::All, &mut Rows::new())?;
     let Some(hit) = found.hits.first() else { return Ok(None) };
     let event = trace::trace(db, txn, Daemon::Running(awake), hit)?;
-    let mut agents: Vec<String> = event.messages.iter().map(|message| message.agent.clone()).collect();
-    agents.extend(event.wirings.iter().filter_map(|wiring| wiring.agent.clone()));
-    agents.extend(event.answer.as_ref().and_then(|answer| answer.agent.clone()));
-    agents.sort();
-    agents.dedup();
-    Ok(Some(SeenEvent { agents, sender: event.sender.clone(), why: view(id, event) }))
+    Ok(restricted(event, who).map(|event| view(id, event)))
+}
+
+/// What a person sees of an event: all of the own messages, and else what concerns agents that the person administers. Of
+/// other events only an answer to the own chat with an agent is left.
+fn restricted(mut event: EventJson, who: &Visitor) -> Option<EventJson> {
+    if who.rank == Rank::Everything || event.sender.as_deref() == Some(who.user.to_string().as_str()) {
+        return Some(event);
+    }
+    let sees = |agent: Option<&String>| agent.is_some_and(|agent| who.rank.sees(agent));
+    let may = match event.answer.as_ref().and_then(|answer| answer.agent.as_ref()) {
+        Some(agent) => sees(Some(agent)),
+        // An agent that ignored a message has not read it.
+        None if event.messages.is_empty() => event.wirings.iter().any(|wiring| sees(wiring.agent.as_ref())),
+        None => event.messages.iter().any(|message| sees(Some(&message.agent))),
+    };
+    if may {
+        event.messages.retain(|message| sees(Some(&message.agent)));
+        event.wirings.retain(|wiring| wiring.agent.is_none() || sees(wiring.agent.as_ref()));
+        let seen: BTreeSet<&str> = event.messages.iter().map(|message| message.message.as_str()).collect();
+        event.timeline.retain(|step| step.message.as_deref().is_none_or(|message| seen.contains(message)));
+        return Some(event);
+    }
+    let is_alone = event.messages.is_empty();
+    let answer = event.answer.take().filter(|answer| answer.to.as_deref().is_some_and(|to| is_own_chat(to, who)))?;
+    event.timeline.retain(|step| is_alone && step.message.is_none());
+    Some(EventJson { answer: Some(answer), timeline: event.timeline, ..EventJson::default() })
+}
+
+/// Whether a place is a person's chat with an agent in the console.
+fn is_own_chat(place: &str, who: &Visitor) -> bool {
+    let chat = place.strip_prefix(CHANNEL).and_then(|rest| rest.strip_prefix('/')?.split_once('/'));
+    chat.is_some_and(|(_, user)| user == who.user.to_string())
 }
 
 fn view(id: &str, event: EventJson) -> Why {
@@ -104,8 +127,10 @@ fn kind(what: &str) -> StepKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::address::{ChannelName, ForeignId};
-    use crate::model::id::DropId;
+    use crate::console::TokenAge;
+    use crate::model::address::{ChannelName, ForeignId, UserId};
+    use crate::model::console::Login;
+    use crate::model::id::{ConsoleSessionId, DropId};
     use crate::model::message::{Drop, Reason};
     use crate::model::time::Timestamp;
     use crate::state::{Options, Store};
@@ -114,6 +139,16 @@ mod tests {
     fn no_reason_is_shown_by_its_code() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path(), Options { reserve_bytes: 0, ..Options::new(1) }).unwrap();
+        let owner = Visitor {
+            session: ConsoleSessionId::new(1),
+            user: UserId::parse("terminal:1").unwrap(),
+            name: None,
+            rank: Rank::Everything,
+            login: Login::Link,
+            seed: [0; 32],
+            digest: [0; 32],
+            token: TokenAge::Current,
+        };
         let foreign = |text: String| ForeignId::new("id", text).unwrap();
         for (number, reason) in (1..).zip(Reason::ALL) {
             let drop = Drop {
@@ -133,7 +168,7 @@ mod tests {
             };
             store.write::<_, state::Error>(put).unwrap();
             let id = DropId::new(number).to_string();
-            let why = store.read(|db, txn| event(db, txn, None, &id)).unwrap().unwrap().why;
+            let why = store.read(|db, txn| event(db, txn, None, &id, &owner)).unwrap().unwrap();
             let shown = format!("{:?} {:?} {:?} {:?}", why.facts, why.decisions, why.steps, why.states);
             let words: Vec<&str> = shown.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
             assert!(shown.contains(reason.explanation()), "{reason}: {shown}");

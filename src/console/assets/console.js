@@ -130,8 +130,10 @@ function compose() {
   const form = document.getElementById("say");
   if (!form) return;
   const text = form.elements.text;
+  // On a touch keyboard, Enter is the only way to a new line.
+  const touches = matchMedia("(pointer: coarse)").matches;
   text.addEventListener("keydown", (key) => {
-    if (key.key === "Enter" && !key.shiftKey && !key.isComposing) { key.preventDefault(); form.requestSubmit(); }
+    if (!touches && key.key === "Enter" && !key.shiftKey && !key.isComposing) { key.preventDefault(); form.requestSubmit(); }
   });
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -154,6 +156,8 @@ function compose() {
         return;
       }
       trouble.hidden = true;
+      // Old messages are shown here, and not the new one.
+      if (location.search) { location.assign(location.pathname); return; }
       // The id of a message that was taken is not used again, so it cannot be sent twice.
       form.elements.id.value = next.elements.id.value;
       if (text.value === sent) text.value = "";
@@ -189,4 +193,4 @@ function poll() {
 if (document.querySelector("#live[data-polls]")) poll();
 else if (follows) { follow(); watch(); document.addEventListener("visibilitychange", follow); }
 compose();
-toEnd();
+if (!location.hash) toEnd();

@@ -18,7 +18,10 @@ pub(in crate::console) fn page(who: &Visitor, asked: &Asked) -> Markup {
 }
 
 pub(super) fn list(who: &Visitor, asked: &Asked) -> Markup {
+    let ids: Vec<&str> = asked.prompts.iter().map(|prompt| prompt.id.as_str()).collect();
     html! {
+        // Read out when it changes, for people who do not see that there is another card.
+        p id="open" class="hidden" role="status" { @if !ids.is_empty() { "Open: " (ids.join(", ")) } }
         @for prompt in &asked.prompts { (card(who, prompt)) }
         @if asked.more > 0 { p class="dim" { (asked.more) " more, which are shown once these are decided." } }
     }
@@ -36,7 +39,7 @@ fn card(who: &Visitor, prompt: &Prompt) -> Markup {
                 (prompt.kind) " " a href={ "/asked/" (segment(&prompt.id)) } { (prompt.id) }
                 @if let Some(state) = &prompt.state { " " span class="badge" { (state) } }
             }
-            pre class="about" tabindex="0" { (prompt.about) }
+            pre class="about" dir="auto" tabindex="0" { (prompt.about) }
             (facts(&prompt.facts))
             @if !prompt.held.is_empty() {
                 details open data-key={ (prompt.id) " waiting" } {
@@ -73,7 +76,7 @@ fn button(who: &Visitor, prompt: &Prompt, choice: &Choice) -> Markup {
 fn waiting(held: &Held) -> Markup {
     html! {
         blockquote {
-            pre { (held.text) }
+            pre dir="auto" { (held.text) }
             @for file in &held.files { div class="file" { (file) } }
             div class="dim" { (time(&held.said)) }
         }

@@ -15,19 +15,24 @@ pub(in crate::console) fn page(who: &Visitor, chat: &Chat, form: &str) -> Markup
             strong { (chat.agent.name) }
             @for other in &chat.others { a class="button" href={ "/chat/" (segment(&other.folder)) } { (other.name) } }
         }
-        div id="live" class="chat" role="log" aria-live="polite" aria-label={ "Chat with " (chat.agent.name) }
-            data-working=[chat.working.as_ref().map(|_| "1")] {
-            @if chat.cut { p class="dim" { "Older messages are not shown." } }
+        div id="live" class="chat" data-working=[chat.working.as_ref().map(|_| "1")] {
+            @if let Some(at) = &chat.earlier { p { a href={ "/chat/" (place) "?at=" (at) "#" (at) } { "Earlier messages" } } }
             @if chat.lines.is_empty() { p class="dim" { "Nothing was said yet." } }
-            @for line in &chat.lines { (said(who, &place, line)) }
-            @if let Some(writing) = &chat.writing { div class="line agent partial" { pre { (writing) } } }
-            @if let Some(working) = &chat.working { p class="dim working" { (working) } }
+            div id="log" class="chat" role="log" aria-live="polite" aria-label={ "Chat with " (chat.agent.name) } {
+                @for line in &chat.lines { (said(who, &place, line)) }
+            }
+            @if let Some(at) = &chat.later {
+                p { a href={ "/chat/" (place) "?at=" (at) "#" (at) } { "Later messages" } " · " a href={ "/chat/" (place) } { "The newest" } }
+            }
+            // What is being written changes all the time, so it is not read out before it is whole.
+            @if let Some(writing) = &chat.writing { div class="line agent partial" { pre dir="auto" { (writing) } } }
+            @if let Some(working) = &chat.working { p class="dim working" role="status" { (working) } }
         }
         form id="say" class="say" method="post" action={ "/chat/" (place) } enctype="multipart/form-data" {
             (form_token(who))
             input type="hidden" name="id" value=(form);
             label { span class="hidden" { "Message" }
-                textarea name="text" rows="3" maxlength="200000" placeholder={ "Message to " (chat.agent.name) } {} }
+                textarea name="text" rows="3" dir="auto" maxlength="200000" placeholder={ "Message to " (chat.agent.name) } {} }
             p id="trouble" class="problem" role="alert" hidden {}
             div class="row sending" {
                 label class="files" { span { "Files" } input type="file" name="file" multiple; }
@@ -47,7 +52,7 @@ fn said(who: &Visitor, place: &str, line: &Line) -> Markup {
         div class=(class) id=(line.id) {
             div class="dim" { (name) " · " a href={ "/why/" (segment(&line.id)) } { (instant(line.at)) }
                 @if let Some(state) = &line.state { " · " (state) } }
-            pre { (line.text) }
+            pre dir="auto" { (line.text) }
             @for file in &line.files {
                 div class="file" {
                     @if let Some(at) = file.download {

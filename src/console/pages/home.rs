@@ -62,7 +62,7 @@ fn running(run: &Run) -> Markup {
 fn recent(one: &Recent) -> Markup {
     html! {
         li {
-            a href={ "/why/" (segment(&one.id)) } { @if one.text.is_empty() { (one.id) } @else { (one.text) } }
+            a href={ "/why/" (segment(&one.id)) } dir="auto" { @if one.text.is_empty() { (one.id) } @else { (one.text) } }
             div class="dim" { (one.agent) " · " (one.chat) " · " (time(&one.at)) }
         }
     }

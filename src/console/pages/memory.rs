@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::{form_token, instant};
 use crate::console::Visitor;
 use crate::console::form::segment;
-use crate::console::lookup_view::{MemoryLines, MemoryRow};
+use crate::console::lookup_view::{MemoryChangeRow, MemoryLines, MemoryRow};
 
 /// Lines on one page.
 const LINES: usize = 200;
@@ -35,7 +35,7 @@ pub(in crate::console) fn list(rows: &[MemoryRow]) -> Markup {
                     table {
                         thead { tr { th scope="col" { "Agent" } th scope="col" { "File" } th scope="col" { "Size" } th scope="col" { "Changed" } } }
                         tbody { @for row in rows { tr {
-                            td { (row.agent) }
+                            td { a href={ "/memory/" (segment(&row.agent)) } aria-label={ "Changes in the memory of " (row.agent) } { (row.agent) } }
                             td { a href={ "/memory/" (segment(&row.agent)) "/" (segment(&row.file)) } { (row.file) } }
                             td { (row.size) }
                             td { @if let Some(at) = row.changed { (instant(at)) } }
@@ -45,6 +45,29 @@ pub(in crate::console) fn list(rows: &[MemoryRow]) -> Markup {
             }
         }
         p class="dim" { "Agents write these files. A correction changes one line, and the agent reads it the next time it looks." }
+    }
+}
+
+/// What an agent noted and when, as far as its files say it.
+pub(in crate::console) fn changes(agent: &str, rows: &[MemoryChangeRow]) -> Markup {
+    let place = |row: &MemoryChangeRow| {
+        let line = row.line.map(|line| format!("?from={line}#line{line}")).unwrap_or_default();
+        format!("/memory/{}/{}{line}", segment(agent), segment(&row.file))
+    };
+    html! {
+        p { a href="/memory" { "All files" } " · " strong { (agent) } }
+        div id="live" {
+            h2 { "Changes" }
+            @if rows.is_empty() { p class="dim" { "No changes are known." } }
+            ul class="plain" { @for row in rows {
+                li {
+                    @if row.text.is_empty() { span class="dim" { "Changed" } } @else { pre dir="auto" { (row.text) } }
+                    div class="dim" {
+                        (instant(row.at)) " · " a href=(place(row)) { (row.file) @if let Some(line) = row.line { ", line " (line) } }
+                    }
+                }
+            } }
+        }
     }
 }
 
@@ -74,7 +97,7 @@ fn shown(who: &Visitor, place: &Place<'_>, lines: &[String]) -> Markup {
                     td class="dim" { a href={ (place.path()) "?line=" (number) "#line" (number) } aria-label={ "Correct line " (number) } { (number) } }
                     td {
                         @if place.line == Some(number) { (edit(who, place, number, line)) }
-                        @else { pre { (line) } }
+                        @else { pre dir="auto" { (line) } }
                     }
                 }
             } }
@@ -93,7 +116,7 @@ fn edit(who: &Visitor, place: &Place<'_>, number: usize, line: &str) -> Markup {
             input type="hidden" name="line" value=(number);
             input type="hidden" name="was" value=(line);
             label { span class="hidden" { "The line" }
-                textarea name="text" rows="3" required maxlength="16384" { (line) } }
+                textarea name="text" rows="3" dir="auto" required maxlength="16384" { (line) } }
             div class="row" {
                 button class="main" name="how" value="correct" { "Correct" }
                 button name="how" value="remove" { "Remove" }

@@ -123,7 +123,7 @@ fn instant(at: Timestamp) -> Markup {
 pub(super) fn facts(all: &[(&'static str, String)]) -> Markup {
     html! {
         @if !all.is_empty() {
-            dl { @for (label, text) in all { dt { (label) } dd { (text) } } }
+            dl { @for (label, text) in all { dt { (label) } dd dir="auto" { (text) } } }
         }
     }
 }

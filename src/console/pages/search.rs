@@ -39,7 +39,7 @@ fn one(text: &FoundText) -> Markup {
                 }
                 " · " (instant(text.at)) " · " (text.who) " · " (text.place)
             }
-            p class="excerpt" {
+            p class="excerpt" dir="auto" {
                 @for part in &text.excerpt {
                     @if part.matches { mark { (part.text) } } @else { (part.text) }
                 }

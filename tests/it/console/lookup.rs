@@ -1,10 +1,14 @@
 //! The pages on which people look things up: the search, and the memory of agents.
 
+use hearth::model::Millis;
+use hearth::model::id::MessageId;
+use hearth::model::message::Message;
+use hearth::state::{Options, Store};
 use serde_json::json;
 
 use super::driver::{Browser, look};
 use super::{Answer, Console, me};
-use crate::host::wait_for;
+use crate::host::{event, wait_for};
 
 const PEOPLE: &str = r#"
 [[users]]
@@ -86,12 +90,124 @@ fn people_find_what_their_roles_show() {
     };
     assert_eq!((found(&owner), found(&admin), found(&member)), ((true, true), (true, true), (false, true)));
     let page = console.get("/search?q=boiler", &member).body;
-    assert!(page.contains("<mark>boiler</mark>") && page.contains("href=\"/chat/main#ms"), "{page}");
+    assert!(page.contains("<mark>boiler</mark>") && page.contains("href=\"/chat/main?at=ms"), "{page}");
     let page = console.get("/search?q=boiler+after%3A%22the+flood%22", &owner).body;
     assert!(page.contains("is not a time"), "{page}");
     let hostile = console.get("/search?q=%3Cscript%3Ewindow.xss%3D1%3C%2Fscript%3E", &owner).body;
     assert!(!hostile.contains("<script>window") && hostile.contains("&lt;script&gt;"), "{hostile}");
     assert_eq!(console.get("/search?q=boiler", "").status, 401);
+}
+
+/// The ids of the messages of a page, in order.
+fn lines(page: &str) -> Vec<String> {
+    let parts = page.split("class=\"line person\" id=\"").skip(1);
+    parts.map(|part| part.split_once('"').unwrap().0.to_owned()).collect()
+}
+
+/// The chat is longer than a page.
+#[test]
+fn what_was_found_is_reached_however_long_ago_it_was_said() {
+    let mut console = Console::start();
+    let cookie = console.sign_in(&[]);
+    say(&console, &cookie, "boiler");
+    console.host.wait_settled();
+    console.host.stop();
+    let store = Store::open(&console.host.data(), Options::new(hearth::clock::random().unwrap())).unwrap();
+    let wrote = store.write(|db, txn| {
+        let (_, first) = db.messages.last(txn, ..)?.unwrap();
+        for number in 1..200 {
+            let id = db.allocate::<MessageId>(txn)?;
+            let stored = first.stored.plus(Millis::seconds(number));
+            let seq = first.seq + u64::try_from(number).unwrap();
+            db.messages.put(txn, &id, &Message { seq, stored, ..first.clone() })?;
+        }
+        Ok::<_, hearth::state::Error>(())
+    });
+    wrote.unwrap();
+    drop(store);
+    console.host.start();
+    let newest = console.get("/chat/main", &cookie).body;
+    assert!(
+        lines(&newest).len() == 60 && !newest.contains("id=\"ms1\"") && newest.contains("Earlier messages"),
+        "{newest}"
+    );
+    let found = console.get("/search?q=boiler", &cookie).body;
+    assert!(found.contains("href=\"/chat/main?at=ms1#ms1\""), "{found}");
+    // From the first to the newest message, by the links of the pages.
+    let (mut at, mut seen) = ("ms1".to_owned(), Vec::new());
+    for _ in 0..20 {
+        let page = console.get(&format!("/chat/main?at={at}"), &cookie).body;
+        assert!(lines(&page).contains(&at), "{at}: {page}");
+        seen.extend(lines(&page));
+        let Some((before, _)) = page.split_once("\">Later messages") else { break };
+        at = before.rsplit_once('#').unwrap().1.to_owned();
+    }
+    seen.sort_by_key(|id| id[2..].parse::<u32>().unwrap());
+    seen.dedup();
+    assert_eq!(seen, (1..=200).map(|id| format!("ms{id}")).collect::<Vec<_>>());
+    let page = console.get("/chat/main?at=ms100", &cookie).body;
+    assert_eq!((lines(&page).first().unwrap().as_str(), lines(&page).last().unwrap().as_str()), ("ms70", "ms129"));
+    // An answer is where its message is, and what is no message is no reason to show nothing.
+    let page = console.get("/chat/main?at=mo1", &cookie).body;
+    assert!(page.contains("id=\"mo1\"") && lines(&page).contains(&"ms1".to_owned()), "{page}");
+    for at in ["ms999", "mo999", "x", ""] {
+        assert_eq!(lines(&console.get(&format!("/chat/main?at={at}"), &cookie).body), lines(&newest), "{at}");
+    }
+}
+
+/// Two agents listen in a chat, and each has an admin.
+#[test]
+fn what_people_see_has_a_history_of_what_they_see() {
+    let console = Console::with(
+        "[[agents]]\nfolder = \"other\"\nprovider = \"echo\"\n[[agents]]\nfolder = \"idle\"\nprovider = \"echo\"\n\
+         [[users]]\nid = \"telegram:5\"\nmember_of = [\"main\"]\n\
+         [[users]]\nid = \"telegram:6\"\nroles = [\"admin:other\"]\n[[users]]\nid = \"telegram:7\"\nroles = [\"admin:main\"]\n\
+         [[users]]\nid = \"telegram:8\"\nroles = [\"admin:idle\"]\n\
+         [[chats]]\nchannel = \"telegram\"\nplatform_id = \"77\"\nunknown_senders = \"public\"\n\
+         [[chats.wirings]]\nagent = \"main\"\nengage = \"pattern\"\npattern = \".\"\n\
+         [[chats.wirings]]\nagent = \"other\"\nengage = \"pattern\"\npattern = \"both\"\n\
+         [[chats.wirings]]\nagent = \"idle\"\nengage = \"pattern\"\npattern = \"never\"\n",
+    );
+    for (id, text) in [("e1", "boiler for one"), ("e2", "boiler for both")] {
+        let mut said = event(id, text);
+        said["platformId"] = "77".into();
+        console.host.done(&["inject", "--json"], said.to_string().as_bytes());
+        console.host.wait_settled();
+    }
+    let owner = console.sign_in(&[]);
+    let [member, other, main, idle] = [5, 6, 7, 8].map(|id| console.sign_in(&["--user", &format!("telegram:{id}")]));
+    // All that the search of a person leads to is there.
+    for (cookie, count) in [(&owner, 2), (&main, 2), (&other, 1), (&idle, 0), (&member, 0)] {
+        let found = console.get("/search?q=boiler+for", cookie).body;
+        let links: Vec<&str> = found.split("href=\"").skip(1).map(|part| part.split_once('"').unwrap().0).collect();
+        let links: Vec<&str> = links.into_iter().filter(|link| link.starts_with("/why/ms")).collect();
+        assert!(links.len() >= count, "{found}");
+        for link in links {
+            assert_eq!(console.get(link, cookie).status, 200, "{link}");
+        }
+    }
+    let pages = ["ms1", "ms2", "ms3"].map(|id| format!("/why/{id}"));
+    for (cookie, seen) in [(&main, [200, 200, 200]), (&other, [404, 200, 200]), (&idle, [404; 3]), (&member, [404; 3])]
+    {
+        assert_eq!(pages.each_ref().map(|page| console.get(page, cookie).status), seen);
+    }
+    let why = console.get("/why/ms2", &main).body;
+    assert!(why.contains("for main") && !why.contains("for other"), "{why}");
+    let why = console.get("/why/ms2", &owner).body;
+    assert!(why.contains("for main") && why.contains("for other"), "{why}");
+    // What Hearth itself says in a chat.
+    for cookie in [&owner, &member] {
+        say(&console, cookie, "good+morning");
+        say(&console, cookie, "%2Fhelp");
+        let chat = wait_for("the answer", || {
+            Some(console.get("/chat/main", cookie).body).filter(|chat| chat.contains("line hearth"))
+        });
+        let (_, line) = chat.split_once("line hearth").unwrap();
+        let link = line.split_once("href=\"").unwrap().1.split_once('"').unwrap().0;
+        assert!(link.starts_with("/why/mo"), "{link}");
+        assert_eq!(console.get(link, cookie).status, 200, "{link}");
+        assert_eq!(console.get(link, &idle).status, 404, "{link}");
+    }
 }
 
 #[test]
@@ -106,6 +222,15 @@ fn memory_is_corrected_by_those_who_administer_the_agent() {
     assert_eq!(console.get("/memory/main/trusted%2Fuser_profile.md", &admin).status, 404);
     for path in ["..%2F..%2Fhearth.toml", "session-state.json", "%2Fetc%2Fpasswd", "memory%2F..%2F..%2F..%2Ftoken"] {
         assert_eq!(console.get(&format!("/memory/main/{path}"), &owner).status, 404, "{path}");
+    }
+    std::fs::write(console.host.data().join("groups/main/memory/log.md"), "- [2026-03-01 12:00] Ann moved\n").unwrap();
+    for cookie in [&owner, &admin] {
+        let changes = console.get("/memory/main", cookie).body;
+        assert!(changes.contains("memory/notes.md") && changes.contains("memory/log.md"), "{changes}");
+        assert_eq!(changes.contains("trusted/user_profile.md"), cookie == &owner, "{changes}");
+    }
+    for (path, cookie) in [("/memory/main", &member), ("/memory/none", &owner)] {
+        assert_eq!(console.get(path, cookie).status, 404, "{path}");
     }
     let page = console.get(&format!("{FILE}?line=1"), &admin);
     assert_eq!(page.field("was"), "Ann likes tea", "{page:?}");
