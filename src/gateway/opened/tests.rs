@@ -364,7 +364,7 @@ fn what_does_not_pass_is_said_and_does_not_arrive() {
         ("GET /user", &[], "", 403, "GET /repos/**, POST /repos/**"),
         ("GET /repos/../user", &[AUTH], "", 400, "path"),
         ("GET /repos/%2e%2e/user", &[AUTH], "", 400, "path"),
-        ("POST /repos", &["Content-Length: 2", "Transfer-Encoding: chunked"], "hi", 400, "lengths"),
+        ("POST /repos", &["Content-Length: 2", "Transfer-Encoding: chunked"], "hi", 400, "more than one length"),
         ("GET /repos", &["Upgrade: h2c", "Connection: upgrade"], "", 400, "protocol"),
         ("GET /repos", &["Upgrade: websocket", "Connection: upgrade"], "", 403, "WEBSOCKET /path"),
         ("CONNECT evil.example:443", &[], "", 400, "path"),
