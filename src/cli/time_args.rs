@@ -36,8 +36,9 @@ pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
     time(text, machine_zone()).ok_or_else(unknown)
 }
 
+/// The rules of zones are known until 2100; a later time is UTC.
 fn time(text: &str, zone: &Zone) -> Option<Timestamp> {
-    local::instant(text, zone).ok()
+    local::instant(text, zone).ok().or_else(|| Timestamp::parse(text))
 }
 
 fn age(text: &str) -> Option<i64> {
@@ -88,6 +89,7 @@ mod tests {
             ("2026-04-20T12:00", "2026-04-20T10:00:00.000Z"),
             ("2026-04-20 12:00:05", "2026-04-20T10:00:05.000Z"),
             ("2026-04-20T12:00:00Z", "2026-04-20T12:00:00.000Z"),
+            ("2126-01-01T00:00:00Z", "2126-01-01T00:00:00.000Z"),
         ] {
             assert_eq!(at(text).as_deref(), Some(instant), "{text}");
         }
