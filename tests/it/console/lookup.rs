@@ -118,7 +118,7 @@ fn what_was_found_is_reached_however_long_ago_it_was_said() {
         for number in 1..200 {
             let id = db.allocate::<MessageId>(txn)?;
             let stored = first.stored.plus(Millis::seconds(number));
-            let seq = first.seq + u64::try_from(number).unwrap();
+            let seq = first.seq + number;
             db.messages.put(txn, &id, &Message { seq, stored, ..first.clone() })?;
         }
         Ok::<_, hearth::state::Error>(())
