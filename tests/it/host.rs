@@ -453,7 +453,12 @@ impl Running {
     }
 
     /// Waits for its end and for all of its output.
-    pub(crate) fn end(mut self) -> Ended {
+    pub(crate) fn end(self) -> Ended {
+        self.end_within(PATIENCE)
+    }
+
+    /// The same for a program that takes longer than others.
+    pub(crate) fn end_within(mut self, patience: Duration) -> Ended {
         self.close_input();
         let (begin, mut pace) = (Instant::now(), FIRST_LOOK);
         let status = loop {
@@ -461,7 +466,7 @@ impl Running {
                 break status;
             }
             assert!(
-                begin.elapsed() < PATIENCE,
+                begin.elapsed() < patience,
                 "a program does not end; so far it said\n{}\n{}",
                 self.stdout(),
                 self.stderr()

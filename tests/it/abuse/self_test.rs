@@ -4,11 +4,12 @@ use hearth::model::attack::{ATTACKS, Stand};
 use hearth::model::configure::RuntimeKind;
 use serde_json::Value;
 
-use crate::host::Host;
+use crate::host::{Host, PATIENCE, Running};
 
 /// The result of the self-test on this host.
 pub(crate) fn tested(host: &Host) -> Value {
-    let ended = host.run(&["doctor", "--self-test", "--json"], b"");
+    // It starts dozens of agents: half a minute alone, and minutes beside other tests in containers.
+    let ended = Running::start(host.command(&["doctor", "--self-test", "--json"]), b"").end_within(PATIENCE * 3);
     let answer: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:#?}"));
     let broken: Vec<&Value> =
         answer["self_test"]["attacks"].as_array().unwrap().iter().filter(|one| one["result"] == "not_held").collect();
