@@ -118,7 +118,7 @@ fn a_pause_that_the_server_asks_for_is_kept_and_holds_no_other_chat() {
     assert_eq!(bench.server.shown(123), Vec::<String>::new());
     bench.until("both are out", || bench.heard(|heard| heard.outcomes.len() == 3));
     assert_eq!(bench.server.shown(123), ["first", "second"]);
-    assert_eq!(bench.calls("sendMessage").len(), 4, "nobody knocked in the meantime");
+    assert_eq!(bench.calls("sendMessage").len(), 4, "no other call was made in the meantime");
 }
 
 /// The engine gets the outcome, however often it asks.
@@ -144,7 +144,7 @@ fn a_long_pause_ends_the_attempt_at_once_and_its_end_is_told() {
     assert!(begin.elapsed() < Duration::from_secs(5), "it waited for the pause");
     bench.until("the end of the pause", || bench.heard(|heard| heard.reachable > known));
     assert_eq!(bench.deliver(say(4, "late")), delivered(100));
-    assert_eq!(bench.calls("sendMessage").len(), 2, "nobody knocked in the meantime");
+    assert_eq!(bench.calls("sendMessage").len(), 2, "no other call was made in the meantime");
 }
 
 #[test]
